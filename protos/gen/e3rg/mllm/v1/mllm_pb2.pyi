@@ -1,0 +1,156 @@
+from e3rg.common.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Operation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OPERATION_UNSPECIFIED: _ClassVar[Operation]
+    OPERATION_PREDICT: _ClassVar[Operation]
+    OPERATION_WRITE: _ClassVar[Operation]
+    OPERATION_TRANSCRIBE: _ClassVar[Operation]
+
+class Level(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LEVEL_UNSPECIFIED: _ClassVar[Level]
+    LEVEL_LABEL: _ClassVar[Level]
+    LEVEL_CLASS: _ClassVar[Level]
+OPERATION_UNSPECIFIED: Operation
+OPERATION_PREDICT: Operation
+OPERATION_WRITE: Operation
+OPERATION_TRANSCRIBE: Operation
+LEVEL_UNSPECIFIED: Level
+LEVEL_LABEL: Level
+LEVEL_CLASS: Level
+
+class GetModelRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetModelResponse(_message.Message):
+    __slots__ = ("card", "operations", "perceives", "level")
+    CARD_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    PERCEIVES_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    card: _common_pb2.ModelCard
+    operations: _containers.RepeatedScalarFieldContainer[Operation]
+    perceives: _containers.RepeatedScalarFieldContainer[_common_pb2.Modality]
+    level: Level
+    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[Operation, str]]] = ..., perceives: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., level: _Optional[_Union[Level, str]] = ...) -> None: ...
+
+class PredictEmotionHeader(_message.Message):
+    __slots__ = ("text", "history", "ontology_hash")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
+    ontology_hash: str
+    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., ontology_hash: _Optional[str] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("time_s", "jpeg")
+    TIME_S_FIELD_NUMBER: _ClassVar[int]
+    JPEG_FIELD_NUMBER: _ClassVar[int]
+    time_s: float
+    jpeg: bytes
+    def __init__(self, time_s: _Optional[float] = ..., jpeg: _Optional[bytes] = ...) -> None: ...
+
+class PredictEmotionRequest(_message.Message):
+    __slots__ = ("header", "audio", "frame")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    AUDIO_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    header: PredictEmotionHeader
+    audio: bytes
+    frame: Frame
+    def __init__(self, header: _Optional[_Union[PredictEmotionHeader, _Mapping]] = ..., audio: _Optional[bytes] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ...) -> None: ...
+
+class PredictEmotionResponse(_message.Message):
+    __slots__ = ("distribution", "label", "level", "face_class", "saw", "parse", "abstained", "evidence")
+    class DistributionEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class EvidenceEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    DISTRIBUTION_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    SAW_FIELD_NUMBER: _ClassVar[int]
+    PARSE_FIELD_NUMBER: _ClassVar[int]
+    ABSTAINED_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    distribution: _containers.ScalarMap[str, float]
+    label: str
+    level: Level
+    face_class: str
+    saw: _containers.RepeatedScalarFieldContainer[_common_pb2.Modality]
+    parse: str
+    abstained: str
+    evidence: _containers.ScalarMap[str, str]
+    def __init__(self, distribution: _Optional[_Mapping[str, float]] = ..., label: _Optional[str] = ..., level: _Optional[_Union[Level, str]] = ..., face_class: _Optional[str] = ..., saw: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., parse: _Optional[str] = ..., abstained: _Optional[str] = ..., evidence: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class TranscribeRequest(_message.Message):
+    __slots__ = ("audio",)
+    AUDIO_FIELD_NUMBER: _ClassVar[int]
+    audio: bytes
+    def __init__(self, audio: _Optional[bytes] = ...) -> None: ...
+
+class TranscribeResponse(_message.Message):
+    __slots__ = ("text", "language", "no_speech")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    NO_SPEECH_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    language: str
+    no_speech: float
+    def __init__(self, text: _Optional[str] = ..., language: _Optional[str] = ..., no_speech: _Optional[float] = ...) -> None: ...
+
+class WriteReplyRequest(_message.Message):
+    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
+    REPLY_EMOTION_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
+    user_emotion: _common_pb2.Emotion
+    reply_emotion: _common_pb2.Emotion
+    profile: _common_pb2.Profile
+    seed: int
+    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class ReplyRecord(_message.Message):
+    __slots__ = ("degraded", "candidates", "rejected")
+    DEGRADED_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    degraded: str
+    candidates: int
+    rejected: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WriteReplyResponse(_message.Message):
+    __slots__ = ("sentence", "record")
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    sentence: str
+    record: ReplyRecord
+    def __init__(self, sentence: _Optional[str] = ..., record: _Optional[_Union[ReplyRecord, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,164 @@
+from e3rg.common.v1 import common_pb2 as _common_pb2
+from e3rg.mllm.v1 import mllm_pb2 as _mllm_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class VoteStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VOTE_STATUS_UNSPECIFIED: _ClassVar[VoteStatus]
+    VOTE_STATUS_VOTED: _ClassVar[VoteStatus]
+    VOTE_STATUS_ABSTAINED: _ClassVar[VoteStatus]
+    VOTE_STATUS_LATE: _ClassVar[VoteStatus]
+    VOTE_STATUS_FAILED: _ClassVar[VoteStatus]
+VOTE_STATUS_UNSPECIFIED: VoteStatus
+VOTE_STATUS_VOTED: VoteStatus
+VOTE_STATUS_ABSTAINED: VoteStatus
+VOTE_STATUS_LATE: VoteStatus
+VOTE_STATUS_FAILED: VoteStatus
+
+class GetPanelRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Seat(_message.Message):
+    __slots__ = ("voter", "model", "problem")
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    voter: str
+    model: _mllm_pb2.GetModelResponse
+    problem: str
+    def __init__(self, voter: _Optional[str] = ..., model: _Optional[_Union[_mllm_pb2.GetModelResponse, _Mapping]] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class GetPanelResponse(_message.Message):
+    __slots__ = ("ontology_hash", "seats", "writer", "transcriber", "quorum")
+    ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
+    SEATS_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    TRANSCRIBER_FIELD_NUMBER: _ClassVar[int]
+    QUORUM_FIELD_NUMBER: _ClassVar[int]
+    ontology_hash: str
+    seats: _containers.RepeatedCompositeFieldContainer[Seat]
+    writer: str
+    transcriber: str
+    quorum: int
+    def __init__(self, ontology_hash: _Optional[str] = ..., seats: _Optional[_Iterable[_Union[Seat, _Mapping]]] = ..., writer: _Optional[str] = ..., transcriber: _Optional[str] = ..., quorum: _Optional[int] = ...) -> None: ...
+
+class UnderstandHeader(_message.Message):
+    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "ontology_hash")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    AUDIO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    VIDEO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    audio_size_bytes: int
+    video_size_bytes: int
+    ontology_hash: str
+    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., ontology_hash: _Optional[str] = ...) -> None: ...
+
+class UnderstandContext(_message.Message):
+    __slots__ = ("history",)
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
+    def __init__(self, history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ...) -> None: ...
+
+class UnderstandRequest(_message.Message):
+    __slots__ = ("header", "audio", "video", "context")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    AUDIO_FIELD_NUMBER: _ClassVar[int]
+    VIDEO_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    header: UnderstandHeader
+    audio: bytes
+    video: bytes
+    context: UnderstandContext
+    def __init__(self, header: _Optional[_Union[UnderstandHeader, _Mapping]] = ..., audio: _Optional[bytes] = ..., video: _Optional[bytes] = ..., context: _Optional[_Union[UnderstandContext, _Mapping]] = ...) -> None: ...
+
+class Vote(_message.Message):
+    __slots__ = ("voter", "status", "reason", "prediction", "card", "latency_s")
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PREDICTION_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_S_FIELD_NUMBER: _ClassVar[int]
+    voter: str
+    status: VoteStatus
+    reason: str
+    prediction: _mllm_pb2.PredictEmotionResponse
+    card: _common_pb2.ModelCard
+    latency_s: float
+    def __init__(self, voter: _Optional[str] = ..., status: _Optional[_Union[VoteStatus, str]] = ..., reason: _Optional[str] = ..., prediction: _Optional[_Union[_mllm_pb2.PredictEmotionResponse, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., latency_s: _Optional[float] = ...) -> None: ...
+
+class VoteRecord(_message.Message):
+    __slots__ = ("label", "face_class", "rule", "margin", "tie_break", "votes", "distribution", "tally")
+    class DistributionEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class TallyEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    MARGIN_FIELD_NUMBER: _ClassVar[int]
+    TIE_BREAK_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    DISTRIBUTION_FIELD_NUMBER: _ClassVar[int]
+    TALLY_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    face_class: str
+    rule: str
+    margin: int
+    tie_break: str
+    votes: _containers.RepeatedCompositeFieldContainer[Vote]
+    distribution: _containers.ScalarMap[str, float]
+    tally: _containers.ScalarMap[str, int]
+    def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., rule: _Optional[str] = ..., margin: _Optional[int] = ..., tie_break: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., distribution: _Optional[_Mapping[str, float]] = ..., tally: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class UnderstandResponse(_message.Message):
+    __slots__ = ("text", "transcribed", "emotion", "record", "notes", "decode_s", "transcribe_s", "vote_s")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TRANSCRIBED_FIELD_NUMBER: _ClassVar[int]
+    EMOTION_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    DECODE_S_FIELD_NUMBER: _ClassVar[int]
+    TRANSCRIBE_S_FIELD_NUMBER: _ClassVar[int]
+    VOTE_S_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    transcribed: bool
+    emotion: _common_pb2.Emotion
+    record: VoteRecord
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    decode_s: float
+    transcribe_s: float
+    vote_s: float
+    def __init__(self, text: _Optional[str] = ..., transcribed: bool = ..., emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., record: _Optional[_Union[VoteRecord, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., decode_s: _Optional[float] = ..., transcribe_s: _Optional[float] = ..., vote_s: _Optional[float] = ...) -> None: ...
+
+class WriteReplyRequest(_message.Message):
+    __slots__ = ("reply",)
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    reply: _mllm_pb2.WriteReplyRequest
+    def __init__(self, reply: _Optional[_Union[_mllm_pb2.WriteReplyRequest, _Mapping]] = ...) -> None: ...
+
+class WriteReplyResponse(_message.Message):
+    __slots__ = ("sentence", "record")
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    sentence: str
+    record: _mllm_pb2.ReplyRecord
+    def __init__(self, sentence: _Optional[str] = ..., record: _Optional[_Union[_mllm_pb2.ReplyRecord, _Mapping]] = ...) -> None: ...

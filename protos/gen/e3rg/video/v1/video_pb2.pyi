@@ -1,0 +1,87 @@
+from e3rg.common.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetModelRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetModelResponse(_message.Message):
+    __slots__ = ("card", "face_classes", "fps", "size_px")
+    CARD_FIELD_NUMBER: _ClassVar[int]
+    FACE_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    FPS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_PX_FIELD_NUMBER: _ClassVar[int]
+    card: _common_pb2.ModelCard
+    face_classes: _containers.RepeatedScalarFieldContainer[str]
+    fps: int
+    size_px: int
+    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., face_classes: _Optional[_Iterable[str]] = ..., fps: _Optional[int] = ..., size_px: _Optional[int] = ...) -> None: ...
+
+class CheckPortraitRequest(_message.Message):
+    __slots__ = ("image",)
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    image: bytes
+    def __init__(self, image: _Optional[bytes] = ...) -> None: ...
+
+class CheckPortraitResponse(_message.Message):
+    __slots__ = ("width_px", "height_px")
+    WIDTH_PX_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_PX_FIELD_NUMBER: _ClassVar[int]
+    width_px: int
+    height_px: int
+    def __init__(self, width_px: _Optional[int] = ..., height_px: _Optional[int] = ...) -> None: ...
+
+class AnimateHeader(_message.Message):
+    __slots__ = ("emotion", "face_class", "portrait_digest", "sample_rate_hz", "seed", "portrait_size_bytes")
+    EMOTION_FIELD_NUMBER: _ClassVar[int]
+    FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    PORTRAIT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_RATE_HZ_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    PORTRAIT_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    emotion: _common_pb2.Emotion
+    face_class: str
+    portrait_digest: str
+    sample_rate_hz: int
+    seed: int
+    portrait_size_bytes: int
+    def __init__(self, emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., face_class: _Optional[str] = ..., portrait_digest: _Optional[str] = ..., sample_rate_hz: _Optional[int] = ..., seed: _Optional[int] = ..., portrait_size_bytes: _Optional[int] = ...) -> None: ...
+
+class SpeechChunk(_message.Message):
+    __slots__ = ("samples", "phonemes")
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    PHONEMES_FIELD_NUMBER: _ClassVar[int]
+    samples: bytes
+    phonemes: _containers.RepeatedCompositeFieldContainer[_common_pb2.Phoneme]
+    def __init__(self, samples: _Optional[bytes] = ..., phonemes: _Optional[_Iterable[_Union[_common_pb2.Phoneme, _Mapping]]] = ...) -> None: ...
+
+class AnimateRequest(_message.Message):
+    __slots__ = ("header", "portrait", "speech")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    PORTRAIT_FIELD_NUMBER: _ClassVar[int]
+    SPEECH_FIELD_NUMBER: _ClassVar[int]
+    header: AnimateHeader
+    portrait: bytes
+    speech: SpeechChunk
+    def __init__(self, header: _Optional[_Union[AnimateHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., speech: _Optional[_Union[SpeechChunk, _Mapping]] = ...) -> None: ...
+
+class FaceReady(_message.Message):
+    __slots__ = ("rig_s", "mime_type")
+    RIG_S_FIELD_NUMBER: _ClassVar[int]
+    MIME_TYPE_FIELD_NUMBER: _ClassVar[int]
+    rig_s: float
+    mime_type: str
+    def __init__(self, rig_s: _Optional[float] = ..., mime_type: _Optional[str] = ...) -> None: ...
+
+class AnimateResponse(_message.Message):
+    __slots__ = ("ready", "chunk")
+    READY_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    ready: FaceReady
+    chunk: bytes
+    def __init__(self, ready: _Optional[_Union[FaceReady, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...

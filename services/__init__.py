@@ -1,0 +1,1 @@
+"""The services of the deployment; one folder each, one process each."""

@@ -1,0 +1,1 @@
+"""The chassis that every service rides on. No domain word stands here."""

@@ -1,0 +1,146 @@
+"""Calls to other services: one channel each, a deadline on every call, the server's error as it was there."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import TypedDict, TypeVar
+
+import grpc
+
+from services.common import rpc
+from services.common.server import MESSAGE_BYTES_MAX
+
+_SERVICE_CONFIG = json.dumps(
+    {
+        "loadBalancingConfig": [{"round_robin": {}}],
+        "methodConfig": [
+            {
+                "name": [{}],
+                "retryPolicy": {
+                    "maxAttempts": 3,
+                    "initialBackoff": "0.1s",
+                    "maxBackoff": "1s",
+                    "backoffMultiplier": 2,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                },
+            }
+        ],
+    }
+)
+
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+class CallOptions(TypedDict):
+    """What every call is made with."""
+
+    timeout: float
+    metadata: tuple[tuple[str, str], ...]
+
+
+def open_channel(address: str) -> grpc.aio.Channel:
+    """Opens a channel that balances over all replicas behind `address` and retries what is UNAVAILABLE."""
+    return grpc.aio.insecure_channel(
+        address,
+        options=[
+            ("grpc.service_config", _SERVICE_CONFIG),
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+        ],
+    )
+
+
+def options(timeout_s: float) -> CallOptions:
+    """Returns the deadline, what remains of the caller's and at most `timeout_s`, and the trace to go on with."""
+    remaining = rpc.remaining_s()
+    return {
+        "timeout": timeout_s if remaining is None else min(timeout_s, remaining),
+        "metadata": (("traceparent", rpc.traceparent()),),
+    }
+
+
+@asynccontextmanager
+async def calling(service: str) -> AsyncIterator[None]:
+    """Turns a failed call within the block into the error that the server had, prefixed where the name helps."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise translate(error, service) from error
+
+
+def translate(error: grpc.aio.AioRpcError, service: str) -> Exception:
+    """Returns the error that the server had; failures to reach it name the service."""
+    details = error.details() or error.code().name
+    if error.code() in (
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.UNKNOWN,
+    ):
+        details = f"{service}: {details}"
+    retry_after_s = 1.0
+    for key, value in error.trailing_metadata() or ():
+        if key == rpc.RETRY_AFTER_KEY:
+            retry_after_s = int(value) / 1000
+    return rpc.error_of(error.code(), details, retry_after_s)
+
+
+async def responses(
+    call: grpc.aio.UnaryStreamCall[Request, Response] | grpc.aio.StreamStreamCall[Request, Response],
+) -> AsyncGenerator[Response]:
+    """Yields a call's responses; closing this cancels the call, so that its stage stops too."""
+    try:
+        async for response in call:
+            yield response
+    finally:
+        call.cancel()
+
+
+async def ask(call: grpc.aio.StreamUnaryCall[Request, Response], messages: AsyncIterator[Request]) -> Response:
+    """Writes the messages of a call and returns its response; raises what `messages` raises."""
+    feeding = asyncio.ensure_future(_feed(call, messages))
+    answer = asyncio.ensure_future(_answer(call))
+    try:
+        await asyncio.wait({feeding, answer}, return_when=asyncio.FIRST_EXCEPTION)
+        if not answer.done():
+            feeding.result()  # it failed, or the wait would go on
+        return answer.result()
+    finally:
+        feeding.cancel()
+        answer.cancel()
+        call.cancel()
+
+
+async def converse(
+    call: grpc.aio.StreamStreamCall[Request, Response], messages: AsyncIterator[Request]
+) -> AsyncGenerator[Response]:
+    """Writes the messages of a call while yielding its responses; closing this cancels the call."""
+    feeding = asyncio.ensure_future(_feed(call, messages))
+    try:
+        async with aclosing(responses(call)) as received:
+            async for response in received:
+                yield response
+    finally:
+        feeding.cancel()
+
+
+async def _answer(call: grpc.aio.StreamUnaryCall[Request, Response]) -> Response:
+    return await call
+
+
+async def _feed(
+    call: grpc.aio.StreamUnaryCall[Request, Response] | grpc.aio.StreamStreamCall[Request, Response],
+    messages: AsyncIterator[Request],
+) -> None:
+    try:
+        async for message in messages:
+            await call.write(message)
+        await call.done_writing()
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        # The server ended the call before it had read everything. Its status, which the reader gets, says why.
+        if not call.done():
+            raise

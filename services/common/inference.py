@@ -1,0 +1,131 @@
+"""Runs a blocking model on threads of its own behind a bounded line."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import TypeVar
+
+from services.common import metrics
+from services.common.errors import NotReady, Overloaded
+
+Result = TypeVar("Result")
+
+
+class _End:
+    """What a thread sends when its iterator has no more."""
+
+
+class InferenceQueue:
+    """A line before a model.
+
+    A call that is cancelled while it waits leaves the line at once; one that is running is stopped at the
+    iterator's next item, and the line moves on.
+
+    Args:
+        stage: Name of the service, for metrics.
+        model: Name of the model, for metrics.
+        waiting_max: Calls that may wait; one more is refused.
+        workers: Threads; more than one only for a model that allows it.
+    """
+
+    def __init__(self, stage: str, model: str, waiting_max: int, workers: int = 1) -> None:
+        self._labels = (stage, model)
+        self._waiting_max = waiting_max
+        self._workers = workers
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix=f"{stage}-model")
+        self._lock = threading.Lock()
+        self._pending = 0
+        self._compute_mean_s = 0.1
+        self._closed = False
+
+    async def run(self, function: Callable[[], Result]) -> Result:
+        """Returns what `function` returns, run on a thread of the model.
+
+        Raises:
+            Overloaded: The line is full.
+            NotReady: The queue is closed.
+        """
+
+        def once() -> Iterator[Result]:
+            yield function()
+
+        async with aclosing(self.stream(once)) as results:
+            async for result in results:
+                return result
+        raise AssertionError("unreachable: the iterator above yields once")
+
+    async def stream(self, iterate: Callable[[], Iterator[Result]]) -> AsyncGenerator[Result]:
+        """Yields what the iterator yields, run on a thread of the model. Closing this closes the iterator.
+
+        Raises:
+            Overloaded: The line is full.
+            NotReady: The queue is closed.
+        """
+        self._enter()
+        loop = asyncio.get_running_loop()
+        items: asyncio.Queue[Result | _End | BaseException] = asyncio.Queue()
+        cancelled = threading.Event()
+        queued_s = time.monotonic()
+
+        def send(item: Result | _End | BaseException) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(items.put_nowait, item)
+
+        def work() -> None:
+            metrics.QUEUE_SECONDS.labels(*self._labels).observe(time.monotonic() - queued_s)
+            started_s, outcome = time.monotonic(), "ok"
+            try:
+                iterator = iterate()
+                for item in iterator:
+                    if cancelled.is_set():
+                        outcome = "cancelled"
+                        break
+                    send(item)
+                if close := getattr(iterator, "close", None):
+                    close()
+                send(_End())
+            except BaseException as error:  # handed to the caller, whatever it is
+                outcome = "failed"
+                send(error)
+            finally:
+                self._leave(time.monotonic() - started_s, outcome)
+
+        future = self._threads.submit(work)
+        try:
+            while not isinstance(item := await items.get(), _End):
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            cancelled.set()
+            if future.cancel():
+                self._leave(None, "cancelled")
+
+    def close(self) -> None:
+        """Refuses new calls and waits for the running ones."""
+        with self._lock:
+            self._closed = True
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _enter(self) -> None:
+        with self._lock:
+            if self._closed:
+                raise NotReady("the model is being closed; retry")
+            waiting = self._pending - self._workers
+            if waiting >= self._waiting_max:
+                wait_s = self._compute_mean_s * (waiting + 1) / self._workers
+                raise Overloaded(f"{waiting} requests wait for the model, the limit; retry in {wait_s:.1f} s", wait_s)
+            self._pending += 1
+            metrics.QUEUE_LENGTH.labels(*self._labels).set(max(0, self._pending - self._workers))
+
+    def _leave(self, compute_s: float | None, outcome: str) -> None:
+        with self._lock:
+            self._pending -= 1
+            metrics.QUEUE_LENGTH.labels(*self._labels).set(max(0, self._pending - self._workers))
+            if compute_s is not None:
+                self._compute_mean_s += 0.2 * (compute_s - self._compute_mean_s)
+        if compute_s is not None:
+            metrics.COMPUTE_SECONDS.labels(*self._labels, outcome).observe(compute_s)

@@ -1,0 +1,61 @@
+"""PCM as it travels: signed 16-bit little-endian, mono."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.errors import InvalidRequest
+from services.common.server import CHUNK_BYTES_MAX
+
+
+def float_of_pcm(pcm: bytes) -> NDArray[np.float32]:
+    """Returns samples between -1 and 1."""
+    return np.frombuffer(pcm, "<i2").astype(np.float32) / 32768.0
+
+
+def pcm_of_float(samples: NDArray[np.float32]) -> bytes:
+    """Returns s16le; what lies outside -1 to 1 is clipped."""
+    return np.clip(np.round(samples * 32768.0), -32768, 32767).astype("<i2").tobytes()
+
+
+def chunks(content: bytes, size: int = CHUNK_BYTES_MAX) -> Iterator[bytes]:
+    """Cuts `content` into messages' pieces."""
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+class Collector:
+    """Joins the pieces of one file, and refuses it at the limit rather than after.
+
+    Args:
+        field: Name of the field, for errors.
+        bytes_max: Largest file.
+    """
+
+    def __init__(self, field: str, bytes_max: int) -> None:
+        self.field = field
+        self._bytes_max = bytes_max
+        self._content = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Takes the next piece.
+
+        Raises:
+            InvalidRequest: The piece, or the file, is too large.
+        """
+        if len(piece) > CHUNK_BYTES_MAX:
+            raise InvalidRequest(self.field, f"a message holds {len(piece)} bytes; send at most {CHUNK_BYTES_MAX}")
+        if len(self._content) + len(piece) > self._bytes_max:
+            raise InvalidRequest(self.field, f"more than {self._bytes_max} bytes; send a smaller file")
+        self._content += piece
+
+    @property
+    def size(self) -> int:
+        """Bytes that were joined so far."""
+        return len(self._content)
+
+    @property
+    def content(self) -> bytes:
+        """What was joined so far."""
+        return bytes(self._content)

@@ -1,0 +1,169 @@
+"""Errors and statuses, and the interceptor that turns one into the other, measures and logs."""
+
+import contextlib
+import contextvars
+import logging
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol, cast
+
+import grpc
+
+from services.common import errors, metrics
+
+log = logging.getLogger(__name__)
+
+STATUS_BY_ERROR: dict[type[BaseException], grpc.StatusCode] = {
+    errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    errors.FailedPrecondition: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.Unsupported: grpc.StatusCode.UNIMPLEMENTED,
+    errors.NotReady: grpc.StatusCode.UNAVAILABLE,
+    errors.Overloaded: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+RETRY_AFTER_KEY = "retry-after-ms"
+
+_trace_id: contextvars.ContextVar[str] = contextvars.ContextVar("trace_id", default="")
+_deadline_s: contextvars.ContextVar[float | None] = contextvars.ContextVar("deadline_s", default=None)
+
+
+def trace_id() -> str:
+    """Returns the trace id (32 hex digits) of the call being served; empty outside of one."""
+    return _trace_id.get()
+
+
+def remaining_s() -> float | None:
+    """Returns the seconds that the caller of this call still allows; None when it set no deadline."""
+    deadline = _deadline_s.get()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def traceparent() -> str:
+    """Returns the W3C trace context to send on: this call's trace id, a new span id."""
+    return f"00-{trace_id() or secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+
+
+def status_of(error: BaseException) -> grpc.StatusCode:
+    """Returns the status of the nearest mapped ancestor of `error`, else INTERNAL."""
+    for cls in type(error).__mro__:
+        if cls in STATUS_BY_ERROR:
+            return STATUS_BY_ERROR[cls]
+    return grpc.StatusCode.INTERNAL
+
+
+def error_of(status: grpc.StatusCode, details: str, retry_after_s: float = 1.0) -> errors.ServiceError:
+    """Returns the error that the server had: the inverse of `status_of`."""
+    match status:
+        case grpc.StatusCode.INVALID_ARGUMENT:
+            field, _, problem = details.partition(": ")
+            return errors.InvalidRequest(field, problem) if problem else errors.InvalidRequest("request", details)
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return errors.Overloaded(details, retry_after_s)
+        case grpc.StatusCode.CANCELLED:
+            return errors.NotReady(f"the call was cancelled by the server: {details}")
+    for cls, mapped in STATUS_BY_ERROR.items():
+        if mapped is status:
+            return cast("errors.ServiceError", cls(details))
+    return errors.BackendFailed(details)
+
+
+class _Handler(Protocol):
+    """What `grpc.RpcMethodHandler` has, untyped in the library."""
+
+    request_streaming: bool
+    response_streaming: bool
+    request_deserializer: Any
+    response_serializer: Any
+    unary_unary: Any
+    unary_stream: Any
+    stream_unary: Any
+    stream_stream: Any
+
+
+class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]  # untyped base in older stubs
+    """Around every call but health checks and reflection: context, errors to statuses, time, one log line."""
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Wraps the handler of the call."""
+        handler = cast("_Handler | None", await continuation(handler_call_details))
+        method = str(handler_call_details.method)
+        if handler is None or method.startswith("/grpc."):
+            return handler
+        codec = (handler.request_deserializer, handler.response_serializer)
+        if handler.response_streaming:
+            if handler.request_streaming:
+                return grpc.stream_stream_rpc_method_handler(self._streaming(handler.stream_stream, method), *codec)
+            return grpc.unary_stream_rpc_method_handler(self._streaming(handler.unary_stream, method), *codec)
+        inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
+        make = (
+            grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
+        )
+        return make(self._unary(inner, method), *codec)
+
+    def _unary(self, inner: Callable[..., Awaitable[Any]], method: str) -> Callable[..., Awaitable[Any]]:
+        async def call(request: Any, context: Any) -> Any:
+            async with self._call(method, context):
+                return await inner(request, context)
+
+        return call
+
+    def _streaming(self, inner: Callable[..., Any], method: str) -> Callable[..., AsyncIterator[Any]]:
+        async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._call(method, context), contextlib.aclosing(inner(request, context)) as responses:
+                async for response in responses:
+                    yield response
+
+        return call
+
+    @contextlib.asynccontextmanager
+    async def _call(self, method: str, context: Any) -> AsyncIterator[None]:
+        name = method.rsplit("/", 1)[1]
+        started_s = time.monotonic()
+        _trace_id.set(_trace_of(context))
+        remaining = context.time_remaining()
+        _deadline_s.set(None if remaining is None else started_s + remaining)
+        status, details = grpc.StatusCode.OK, ""
+        try:
+            yield
+        except errors.ServiceError as error:
+            status, details = status_of(error), str(error)
+            if isinstance(error, errors.Overloaded):
+                context.set_trailing_metadata(((RETRY_AFTER_KEY, str(round(error.retry_after_s * 1000))),))
+            if status is grpc.StatusCode.INTERNAL and not isinstance(error, errors.Damaged):
+                log.exception("call failed")
+                details = "internal error; the log of the service has the details"
+        except (Exception, GeneratorExit) as error:
+            if isinstance(error, GeneratorExit):
+                status = grpc.StatusCode.CANCELLED
+                raise
+            status, details = grpc.StatusCode.INTERNAL, "internal error; the log of the service has the details"
+            log.exception("call failed")
+        except BaseException:
+            status = grpc.StatusCode.CANCELLED
+            raise
+        finally:
+            seconds = time.monotonic() - started_s
+            metrics.CALL_SECONDS.labels(self._stage, name, status.name).observe(seconds)
+            log.info(
+                "call", extra={"method": name, "status": status.name, "seconds": round(seconds, 4), "why": details}
+            )
+        if status is not grpc.StatusCode.OK:
+            await context.abort(status, details)
+
+
+def _trace_of(context: Any) -> str:
+    for key, value in context.invocation_metadata() or ():
+        if key == "traceparent" and (found := re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", str(value))):
+            return found.group(1)
+    return secrets.token_hex(16)

@@ -1,0 +1,106 @@
+"""Runs a gRPC server: health, reflection, metrics, and a stop that is the start in reverse."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import start_http_server
+
+from services.common.rpc import Interceptor
+
+log = logging.getLogger(__name__)
+
+READINESS = "readiness"
+"""Health service name that is green only while the service can work."""
+CHUNK_BYTES_MAX = 1 << 20
+"""Largest piece of media in one message."""
+MESSAGE_BYTES_MAX = 2 * CHUNK_BYTES_MAX
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that accepts calls. `port` is the one that it really listens on."""
+
+    port: int
+    health: health.aio.HealthServicer
+
+    async def set_ready(self, ready: bool = True) -> None:
+        """Turns the readiness light green, or red."""
+        await self.health.set(
+            READINESS, health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
+        )
+
+
+@asynccontextmanager
+async def running(
+    service: str,
+    stage: str,
+    register: Callable[[grpc.aio.Server], None],
+    *,
+    host: str,
+    port: int,
+    metrics_port: int = 0,
+    grace_s: float = 20,
+) -> AsyncIterator[Running]:
+    """Serves until the block ends; then health goes red, running calls drain, and the port closes.
+
+    Args:
+        service: Full name of the gRPC service, for reflection.
+        stage: Name of the service in metrics and logs.
+        register: Adds the servicer to the server.
+        host: Address to listen on.
+        port: 0 takes a free one.
+        metrics_port: 0 switches the Prometheus page off.
+        grace_s: Seconds that running calls get to finish.
+
+    Raises:
+        OSError: The port is taken.
+    """
+    server = grpc.aio.server(
+        interceptors=[Interceptor(stage)],
+        options=[
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+    register(server)
+    lights = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(lights, server)
+    names = (service, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server)
+    try:
+        bound = server.add_insecure_port(f"{host}:{port}")
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {host}:{port}: {error}") from error
+    await server.start()
+    state = Running(bound, lights)
+    await state.set_ready(False)
+    page = start_http_server(metrics_port, host) if metrics_port else None
+    log.info("listening", extra={"port": bound})
+    try:
+        yield state
+    finally:
+        await state.set_ready(False)
+        log.info("draining")
+        await server.stop(grace_s)
+        if page:
+            page[0].shutdown()
+            page[0].server_close()
+            page[1].join()
+        log.info("stopped")
+
+
+async def stop_signal() -> None:
+    """Waits for SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()

@@ -1,0 +1,5 @@
+"""The Python client: what a user's own code imports, and the `e3rg` command."""
+
+from client.client import Client, ClientError, Timed
+
+__all__ = ["Client", "ClientError", "Timed"]

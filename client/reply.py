@@ -1,0 +1,129 @@
+"""Gathers the events of a turn into files and a summary that a person can read."""
+
+import json
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+
+from client.client import Timed
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.understanding.v1 import understanding_pb2 as understanding
+
+_FATES = {
+    understanding.VOTE_STATUS_VOTED: "voted",
+    understanding.VOTE_STATUS_ABSTAINED: "abstained",
+    understanding.VOTE_STATUS_LATE: "was late",
+    understanding.VOTE_STATUS_FAILED: "failed",
+}
+
+
+class Reply:
+    """Writes `reply.json`, and `reply.mp4` or `reply.wav`, into a folder while the events come.
+
+    Args:
+        folder: Made when absent. Earlier replies in it are replaced.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._audio = bytearray()
+        self._rate_hz = 0
+        self._record: dict[str, Any] = {"text": [], "timings": [], "degraded": []}
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("reply.mp4", "reply.wav", "reply.json"):
+            (folder / name).unlink(missing_ok=True)
+
+    def take(self, timed: Timed) -> Iterator[str]:
+        """Takes an event; yields lines that tell a person what happened."""
+        event, record = timed.event, self._record
+        match event.WhichOneof("event"):
+            case "understood":
+                record["understood"] = _plain(event.understood)
+                yield from _understood_lines(event.understood)
+            case "identity":
+                record["identity"] = _plain(event.identity)
+                turns = len(event.identity.turns)
+                yield f"identity   {event.identity.identity.profile.name}; {turns} earlier turns recalled"
+            case "delivery":
+                record["delivery"] = _plain(event.delivery)
+                yield from _delivery_lines(event.delivery)
+            case "text":
+                record["text"].append(event.text.sentence)
+                yield f"reply      {event.text.sentence}"
+            case "audio":
+                record.setdefault("first_audio_s", round(timed.seconds, 3))
+                self._audio += event.audio.samples
+                self._rate_hz = event.audio.sample_rate_hz
+            case "video":
+                record.setdefault("first_video_s", round(timed.seconds, 3))
+                with (self.folder / "reply.mp4").open("ab") as file:
+                    file.write(event.video.content)
+            case "timing":
+                record["timings"].append(_plain(event.timing))
+            case "degraded":
+                record["degraded"].append(_plain(event.degraded))
+                yield f"degraded   {event.degraded.stage}: without {event.degraded.dropped} ({event.degraded.reason})"
+            case "done":
+                record["done"] = _plain(event.done)
+                record["total_s"] = round(timed.seconds, 3)
+
+    def finish(self) -> Iterator[str]:
+        """Writes what remains to be written; yields the summary."""
+        record = self._record
+        if self._audio and not (self.folder / "reply.mp4").exists():
+            with wave.open(str(self.folder / "reply.wav"), "wb") as file:
+                file.setnchannels(1)
+                file.setsampwidth(2)
+                file.setframerate(self._rate_hz)
+                file.writeframes(self._audio)
+        (self.folder / "reply.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        yield from _timing_lines(record)
+        written = [name for name in ("reply.mp4", "reply.wav", "reply.json") if (self.folder / name).exists()]
+        yield f"written    {', '.join(str(self.folder / name) for name in written)}"
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return plain
+
+
+def _understood_lines(understood: understanding.UnderstandResponse) -> Iterator[str]:
+    how = "heard" if understood.transcribed else "read"
+    yield f"{how:10} {understood.text!r}"
+    yield from (f"note       {note}" for note in understood.notes)
+    for vote in understood.record.votes:
+        model = f"{vote.card.model}" if vote.card.model else "model unknown"
+        if vote.status != understanding.VOTE_STATUS_VOTED:
+            yield f"vote       {vote.voter:8} {_FATES[vote.status]}: {vote.reason}"
+            continue
+        share = vote.prediction.distribution[vote.prediction.label]
+        classes = f"{vote.prediction.label} {share:.0%} (class {vote.prediction.face_class})"
+        yield f"vote       {vote.voter:8} {classes:42} {vote.latency_s:5.2f} s  {model}"
+    record = understood.record
+    tally = ", ".join(f"{name} {count}" for name, count in sorted(record.tally.items(), key=lambda item: -item[1]))
+    yield f"emotion    {record.label}, by {record.rule} ({tally}; tie-break: {record.tie_break})"
+
+
+def _delivery_lines(delivery: pb.Delivery) -> Iterator[str]:
+    emotion = delivery.emotion
+    yield f"answers    {emotion.label} at {emotion.intensity:.2f}, by {delivery.decided_by}"
+    for kind, name, exact in (
+        ("voice style", delivery.voice_style, delivery.voice_exact),
+        ("face class", delivery.face_class, delivery.face_exact),
+    ):
+        if name:
+            yield f"mapped     {kind} {name}{'' if exact else ' (the nearest there is)'}"
+
+
+def _timing_lines(record: dict[str, Any]) -> Iterator[str]:
+    yield "stage           start   first     end   seconds after the end of the request"
+    for timing in sorted(record["timings"], key=lambda row: (row["start_s"], row["end_s"])):
+        yield f"  {timing['stage']:11} {timing['start_s']:7.2f} {timing['first_s']:7.2f} {timing['end_s']:7.2f}"
+    for name in ("first_audio_s", "first_video_s", "total_s"):
+        if name in record:
+            yield f"{name.removesuffix('_s').replace('_', ' '):11} {record[name]:.2f} s"

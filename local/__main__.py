@@ -1,0 +1,51 @@
+"""`python -m local up` keeps the deployment running; `python -m local demo` answers one message with it."""
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from client import command
+from local.deployment import Deployment, DeploymentError
+
+MESSAGE = Path(__file__).parent / "message.mp4"
+"""The message that the demonstration answers when it is given none: a person who does not exist, made with `e3rg`."""
+
+
+def main() -> int:
+    """Runs the command; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, default=Path(".run"), help="logs and memory (default: %(default)s)")
+    parser.add_argument("--models-dir", type=Path, default=Path(".models"), help="weights (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="port of the orchestrator (default: a free one)")
+    parser.add_argument("action", choices=["up", "demo"])
+    options, rest = parser.parse_known_args()
+    # Without this, SIGTERM would end this process and leave the services running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    deployment = Deployment(options.run_dir, options.models_dir, options.port, lambda line: print(line, flush=True))
+    try:
+        with deployment:
+            return _up(deployment) if options.action == "up" else _demo(deployment, rest)
+    except DeploymentError as error:
+        print(f"local: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _up(deployment: Deployment) -> int:
+    print("try it from another terminal:")
+    print(f"  E3RG_ADDRESS={deployment.address} .venv/bin/e3rg respond --text 'I lost my job today.'", flush=True)
+    signal.pause()
+    return 0
+
+
+def _demo(deployment: Deployment, wishes: list[str]) -> int:
+    wishes = [wish for wish in wishes if not wish.endswith("=")]
+    if not any(wish.startswith(("--text", "--audio", "--video")) for wish in wishes):
+        wishes.append(f"--video={MESSAGE}")
+    return command.main(["--address", deployment.address, "respond", *wishes])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The orchestrator: the story of a turn, and the door to it."""

@@ -1,0 +1,127 @@
+"""The gRPC door."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import memory_pb2 as memory
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
+from orchestrator.identities import add_identity
+from orchestrator.pipeline import Pipeline
+from orchestrator.stages import MEMORY_TIMEOUT_S
+from services.common import clients
+from services.common.errors import InvalidRequest, ServiceError
+
+TEXT_CHARS_MAX = 4000
+FILE_BYTES_MAX = 32 << 20
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the services are."""
+
+    understanding: str
+    memory: str
+    tts: str
+    video: str
+
+
+class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
+    """Serves turns and identities."""
+
+    def __init__(self, pipeline: Pipeline, addresses: Addresses) -> None:
+        self._pipeline = pipeline
+        self._addresses = addresses
+
+    async def Respond(
+        self, request_iterator: AsyncIterator[pb.RespondRequest], context: Any
+    ) -> AsyncIterator[pb.RespondResponse]:
+        parts = aiter(request_iterator)
+        first = await anext(parts, pb.RespondRequest())
+        if first.WhichOneof("part") != "header":
+            raise InvalidRequest("header", "missing; send it first")
+        _check(first.header)
+        async with aclosing(self._pipeline.respond(first.header, parts)) as events:
+            async for event in events:
+                yield event
+
+    async def GetStatus(self, request: pb.GetStatusRequest, context: Any) -> pb.GetStatusResponse:
+        mine = common.ModelCard(ontology_hash=self._pipeline.wheel.digest)
+        groups = await asyncio.gather(
+            self._panel(),
+            self._status("memory", self._addresses.memory, self._pipeline.memory.store()),
+            self._status("tts", self._addresses.tts, self._pipeline.tts.model()),
+            self._status("video", self._addresses.video, self._pipeline.video.model()),
+        )
+        services = [pb.ServiceStatus(name="orchestrator", ready=True, card=mine)]
+        return pb.GetStatusResponse(services=services + [status for group in groups for status in group])
+
+    async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Any) -> pb.ListIdentitiesResponse:
+        async with clients.calling("memory"):
+            found = await self._pipeline.memory.stub.ListIdentities(
+                memory.ListIdentitiesRequest(), **clients.options(MEMORY_TIMEOUT_S)
+            )
+        return pb.ListIdentitiesResponse(identities=found.identities)
+
+    async def GetIdentity(self, request: pb.GetIdentityRequest, context: Any) -> pb.GetIdentityResponse:
+        async with clients.calling("memory"):
+            found = await self._pipeline.memory.stub.GetIdentity(
+                memory.GetIdentityRequest(identity=request.identity), **clients.options(MEMORY_TIMEOUT_S)
+            )
+        return pb.GetIdentityResponse(identity=found.identity)
+
+    async def AddIdentity(
+        self, request_iterator: AsyncIterator[pb.AddIdentityRequest], context: Any
+    ) -> pb.AddIdentityResponse:
+        pipeline = self._pipeline
+        added = await add_identity(request_iterator, pipeline.memory, pipeline.tts, pipeline.video)
+        return pb.AddIdentityResponse(identity=added)
+
+    async def RemoveIdentity(self, request: pb.RemoveIdentityRequest, context: Any) -> pb.RemoveIdentityResponse:
+        async with clients.calling("memory"):
+            removed = await self._pipeline.memory.stub.RemoveIdentity(
+                memory.RemoveIdentityRequest(identity=request.identity), **clients.options(MEMORY_TIMEOUT_S)
+            )
+        return pb.RemoveIdentityResponse(objects=removed.objects)
+
+    async def _status(self, name: str, address: str, asking: Awaitable[Any]) -> list[pb.ServiceStatus]:
+        try:
+            card = (await asking).card
+            self._pipeline.check_wheel(name, card.ontology_hash)
+            return [pb.ServiceStatus(name=name, address=address, ready=True, card=card)]
+        except ServiceError as error:
+            return [pb.ServiceStatus(name=name, address=address, problem=str(error))]
+
+    async def _panel(self) -> list[pb.ServiceStatus]:
+        address = self._addresses.understanding
+        try:
+            panel = await self._pipeline.understanding.panel()
+            self._pipeline.check_wheel("understanding", panel.ontology_hash)
+        except ServiceError as error:
+            return [pb.ServiceStatus(name="understanding", address=address, problem=str(error))]
+        card = common.ModelCard(ontology_hash=panel.ontology_hash)
+        statuses = [pb.ServiceStatus(name="understanding", address=address, ready=True, card=card)]
+        for seat in panel.seats:
+            problem, name = seat.problem, f"mllm {seat.voter}"
+            if not problem and seat.model.card.ontology_hash != panel.ontology_hash:
+                problem = f"it uses emotion wheel {seat.model.card.ontology_hash[:12]}; deploy the panel's version"
+            statuses.append(pb.ServiceStatus(name=name, ready=not problem, problem=problem, card=seat.model.card))
+        return statuses
+
+
+def _check(header: pb.RespondHeader) -> None:
+    if not header.identity:
+        raise InvalidRequest("header.identity", "empty; name an identity")
+    if len(header.text) > TEXT_CHARS_MAX:
+        raise InvalidRequest("header.text", f"{len(header.text)} characters; send at most {TEXT_CHARS_MAX}")
+    if not (header.text.strip() or header.audio_size_bytes or header.video_size_bytes):
+        raise InvalidRequest("header.text", "the message is empty; send text, audio or video")
+    for field, size in (("audio", header.audio_size_bytes), ("video", header.video_size_bytes)):
+        if size > FILE_BYTES_MAX:
+            raise InvalidRequest(f"header.{field}_size_bytes", f"{size}; send at most {FILE_BYTES_MAX}")
+    if header.output not in pb.Output.values():
+        raise InvalidRequest("header.output", f"{header.output}; use one of: {', '.join(pb.Output.keys())}")

@@ -1,0 +1,210 @@
+"""What an emotion model is asked and what it answers: predict the speaker's emotion, write the reply, transcribe."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emotions import Wheel
+from services.common.errors import BackendFailed
+
+AUDIO_RATE_HZ = 16_000
+"""Sample rate of the audio that a model gets."""
+
+
+class Modality(StrEnum):
+    """What a model can perceive."""
+
+    TEXT = "text"
+    AUDIO = "audio"
+    VIDEO = "video"
+
+
+class Level(StrEnum):
+    """How fine a model's answer is: the wheel's labels, or its coarse classes."""
+
+    LABEL = "label"
+    CLASS = "class"
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One earlier turn of the conversation. `emotion` is the label that was decided for it, if any."""
+
+    speaker: Literal["user", "avatar"]
+    text: str
+    emotion: str = ""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of the user's video: `image` is uint8 (height, width, 3), RGB; `time_s` from the clip's start."""
+
+    time_s: float
+    image: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What the user said this turn, with what came before. Any of text, audio and frames may be absent.
+
+    Attributes:
+        text: What was typed, or else the transcript of what was spoken.
+        audio: float32 (n,), mono, `AUDIO_RATE_HZ`, -1 to 1.
+        frames: In order of time.
+        history: Oldest first; the message itself is not in it.
+    """
+
+    text: str = ""
+    audio: NDArray[np.float32] | None = None
+    frames: tuple[Frame, ...] = ()
+    history: tuple[Utterance, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A model's vote.
+
+    Attributes:
+        level: Whether `distribution` is over labels or over classes.
+        distribution: Probability per name; sums to 1. Empty when the model abstains.
+        saw: What the model really perceived for this vote.
+        parse: How the answer was obtained: "scored", "classified", "grammar", …
+        abstained: Why there is no answer ("no face in any frame"); empty when there is one.
+        evidence: Measured facts a person can check, as short text ("pitch_semitones": "+2.1 over the speaker's own").
+    """
+
+    level: Level
+    distribution: Mapping[str, float]
+    saw: frozenset[Modality]
+    parse: str
+    abstained: str = ""
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Who the avatar is: `age` child|young|middle-aged|elderly, `gender` female|male, `timbre` high|mid|low."""
+
+    name: str
+    age: str
+    gender: str
+    timbre: str
+    language: str = "en"
+
+
+@dataclass(frozen=True)
+class ReplyRequest:
+    """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is."""
+
+    message: Message
+    user_emotion: str
+    reply_emotion: str
+    profile: Profile
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ReplySentence:
+    """One finished sentence of the reply, ready to be spoken."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ReplyRecord:
+    """How the reply came about; the last piece of every reply.
+
+    Attributes:
+        degraded: "exemplar" when no candidate passed the gate and a stored reply was used; empty otherwise.
+        candidates: How many were written.
+        rejected: Why candidates were refused, each as "reason: text".
+    """
+
+    degraded: str = ""
+    candidates: int = 1
+    rejected: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What was said. `language` as ISO 639-1; `no_speech` 0 to 1 is how likely the audio holds no speech."""
+
+    text: str
+    language: str
+    no_speech: float
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a back-end says of itself. `digest` is the SHA-256 (hex) of its weights."""
+
+    model: str
+    digest: str
+    perceives: frozenset[Modality]
+    level: Level
+    prompt_version: str = ""
+
+
+class Backend(Protocol):
+    """One loaded model. Calls may block; one thread calls at a time."""
+
+    card: Card
+
+    def predict(self, message: Message) -> Prediction:
+        """Votes on the emotion of the speaker of `message`. Abstains rather than guess."""
+
+    def close(self) -> None:
+        """Frees the model."""
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """A back-end that can also write the reply."""
+
+    def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
+        """Writes the reply, sentence by sentence, the record last. Closing the iterator stops the model."""
+
+
+@runtime_checkable
+class Transcriber(Protocol):
+    """A back-end that can also tell what was said."""
+
+    def transcribe(self, audio: NDArray[np.float32]) -> Transcript:
+        """Transcribes float32 (n,) mono audio at `AUDIO_RATE_HZ`."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A prediction brought to the labels of the wheel; all but `prediction` is empty on abstention."""
+
+    prediction: Prediction
+    distribution: Mapping[str, float]
+    label: str
+    face_class: str
+
+
+def answer_of(prediction: Prediction, wheel: Wheel) -> Answer:
+    """Spreads a vote over classes to the labels by the wheel, and names the winner.
+
+    Raises:
+        BackendFailed: The model's answer is not a distribution over its level's names.
+    """
+    if prediction.abstained:
+        return Answer(prediction, {}, "", "")
+    names = set(wheel.labels) if prediction.level is Level.LABEL else set(wheel.classes)
+    total = sum(prediction.distribution.values())
+    if not prediction.distribution.keys() <= names or not math.isclose(total, 1, abs_tol=1e-3):
+        raise BackendFailed(f"the model's vote is not a distribution over the wheel's {prediction.level} names")
+    if prediction.level is Level.CLASS:
+        fine = wheel.spread(prediction.distribution)
+    else:
+        fine = {name: prediction.distribution.get(name, 0.0) for name in wheel.labels}
+    coarse = wheel.gather(fine)
+    face_class = max(coarse, key=coarse.__getitem__)
+    label = max((name for name in fine if wheel.label(name).coarse == face_class), key=fine.__getitem__)
+    return Answer(prediction, fine, label, face_class)

@@ -1,0 +1,205 @@
+"""The emotion model on the wire."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+from typing import Any
+
+import numpy as np
+
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.mllm.v1 import mllm_pb2 as pb
+from e3rg.mllm.v1 import mllm_pb2_grpc
+from emotions import Wheel
+from services.common.errors import FailedPrecondition, InvalidRequest, Unsupported
+from services.common.images import decode_image
+from services.common.inference import InferenceQueue
+from services.common.media import Collector, float_of_pcm
+from services.mllm.domain import (
+    AUDIO_RATE_HZ,
+    Answer,
+    Backend,
+    Frame,
+    Level,
+    Message,
+    Modality,
+    Profile,
+    ReplyRecord,
+    ReplyRequest,
+    ReplySentence,
+    Transcriber,
+    Utterance,
+    Writer,
+    answer_of,
+)
+
+TEXT_CHARS_MAX = 4000
+AUDIO_BYTES_MAX = 60 * AUDIO_RATE_HZ * 2
+FRAMES_MAX = 64
+
+_LEVELS = {Level.LABEL: pb.LEVEL_LABEL, Level.CLASS: pb.LEVEL_CLASS}
+_MODALITIES = {
+    Modality.TEXT: common.MODALITY_TEXT,
+    Modality.AUDIO: common.MODALITY_AUDIO,
+    Modality.VIDEO: common.MODALITY_VIDEO,
+}
+
+
+class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
+    """Serves one back-end."""
+
+    def __init__(self, name: str, backend: Backend, queue: InferenceQueue, wheel: Wheel) -> None:
+        self._name = name
+        self._backend = backend
+        self._queue = queue
+        self._wheel = wheel
+
+    async def GetModel(self, request: pb.GetModelRequest, context: Any) -> pb.GetModelResponse:
+        operations = [pb.OPERATION_PREDICT]
+        operations += [pb.OPERATION_WRITE] if isinstance(self._backend, Writer) else []
+        operations += [pb.OPERATION_TRANSCRIBE] if isinstance(self._backend, Transcriber) else []
+        card = self._backend.card
+        return pb.GetModelResponse(
+            card=common.ModelCard(
+                backend=self._name,
+                model=card.model,
+                digest=card.digest,
+                ontology_hash=self._wheel.digest,
+                prompt_version=card.prompt_version,
+            ),
+            operations=operations,
+            perceives=_to_modalities(card.perceives),
+            level=_LEVELS[card.level],
+        )
+
+    async def PredictEmotion(
+        self, request_iterator: AsyncIterator[pb.PredictEmotionRequest], context: Any
+    ) -> pb.PredictEmotionResponse:
+        message = await self._read_message(request_iterator)
+        return _to_response(await self._queue.run(lambda: answer_of(self._backend.predict(message), self._wheel)))
+
+    async def Transcribe(
+        self, request_iterator: AsyncIterator[pb.TranscribeRequest], context: Any
+    ) -> pb.TranscribeResponse:
+        backend = self._backend
+        if not isinstance(backend, Transcriber):
+            raise Unsupported(f"{self._name} cannot transcribe")
+        audio = Collector("audio", AUDIO_BYTES_MAX)
+        async for part in request_iterator:
+            audio.add(part.audio)
+        samples = _to_samples(audio)
+        if samples is None:
+            raise InvalidRequest("audio", "empty; send PCM s16le, mono, 16000 Hz")
+        transcript = await self._queue.run(lambda: backend.transcribe(samples))
+        return pb.TranscribeResponse(text=transcript.text, language=transcript.language, no_speech=transcript.no_speech)
+
+    async def WriteReply(self, request: pb.WriteReplyRequest, context: Any) -> AsyncIterator[pb.WriteReplyResponse]:
+        backend = self._backend
+        if not isinstance(backend, Writer):
+            raise Unsupported(f"{self._name} cannot write replies")
+        order = self._to_reply_request(request)
+        async with aclosing(self._queue.stream(lambda: backend.write(order))) as pieces:
+            async for piece in pieces:
+                yield _to_reply_part(piece)
+
+    async def _read_message(self, parts: AsyncIterator[pb.PredictEmotionRequest]) -> Message:
+        header: pb.PredictEmotionHeader | None = None
+        audio = Collector("audio", AUDIO_BYTES_MAX)
+        frames: list[Frame] = []
+        async for part in parts:
+            match part.WhichOneof("part"):
+                case "header" if header is None:
+                    header = part.header
+                    self._check_wheel(header.ontology_hash, "header.ontology_hash")
+                    _check_text(header.text, "header.text")
+                case "audio" if header:
+                    audio.add(part.audio)
+                case "frame" if header:
+                    if len(frames) == FRAMES_MAX:
+                        raise InvalidRequest("frame", f"more than {FRAMES_MAX} frames; send fewer")
+                    frames.append(Frame(part.frame.time_s, decode_image(part.frame.jpeg, "frame.jpeg")))
+                case found:
+                    raise InvalidRequest(
+                        "part", f"{found or 'nothing'} is out of order; send one header first, then media"
+                    )
+        if header is None:
+            raise InvalidRequest("header", "missing; send it first")
+        return Message(
+            text=header.text,
+            audio=_to_samples(audio),
+            frames=tuple(frames),
+            history=_to_history(header.history),
+        )
+
+    def _to_reply_request(self, request: pb.WriteReplyRequest) -> ReplyRequest:
+        _check_text(request.text, "text")
+        if not request.text.strip():
+            raise InvalidRequest("text", "empty; a reply needs something to reply to")
+        return ReplyRequest(
+            message=Message(text=request.text, history=_to_history(request.history)),
+            user_emotion=self._to_label(request.user_emotion, "user_emotion"),
+            reply_emotion=self._to_label(request.reply_emotion, "reply_emotion"),
+            profile=Profile(
+                name=request.profile.name,
+                age=request.profile.age,
+                gender=request.profile.gender,
+                timbre=request.profile.timbre,
+                language=request.profile.language or "en",
+            ),
+            seed=request.seed,
+        )
+
+    def _to_label(self, emotion: common.Emotion, field: str) -> str:
+        self._check_wheel(emotion.ontology_hash, f"{field}.ontology_hash")
+        if emotion.label not in self._wheel.labels:
+            raise InvalidRequest(f"{field}.label", f"{emotion.label!r}; use one of: {', '.join(self._wheel.labels)}")
+        return emotion.label
+
+    def _check_wheel(self, digest: str, field: str) -> None:
+        if digest != self._wheel.digest:
+            raise FailedPrecondition(
+                f"{field}: the caller's emotion wheel is {digest[:12] or 'not named'}, this service's is"
+                f" {self._wheel.digest[:12]}; deploy the same version of both"
+            )
+
+
+def _check_text(text: str, field: str) -> None:
+    if len(text) > TEXT_CHARS_MAX:
+        raise InvalidRequest(field, f"{len(text)} characters; send at most {TEXT_CHARS_MAX}")
+
+
+def _to_samples(audio: Collector) -> "np.ndarray[tuple[int], np.dtype[np.float32]] | None":
+    pcm = audio.content
+    if len(pcm) % 2:
+        raise InvalidRequest("audio", f"{len(pcm)} bytes; PCM s16le has two bytes a sample")
+    return float_of_pcm(pcm) if pcm else None
+
+
+def _to_history(history: Iterable[common.Utterance]) -> tuple[Utterance, ...]:
+    return tuple(
+        Utterance("user" if row.speaker == common.SPEAKER_USER else "avatar", row.text, row.emotion) for row in history
+    )
+
+
+def _to_modalities(modalities: Iterable[Modality]) -> list[common.Modality]:
+    return [_MODALITIES[modality] for modality in sorted(modalities)]
+
+
+def _to_reply_part(piece: ReplySentence | ReplyRecord) -> pb.WriteReplyResponse:
+    if isinstance(piece, ReplySentence):
+        return pb.WriteReplyResponse(sentence=piece.text)
+    return pb.WriteReplyResponse(
+        record=pb.ReplyRecord(degraded=piece.degraded, candidates=piece.candidates, rejected=piece.rejected)
+    )
+
+
+def _to_response(answer: Answer) -> pb.PredictEmotionResponse:
+    return pb.PredictEmotionResponse(
+        distribution=answer.distribution,
+        label=answer.label,
+        level=_LEVELS[answer.prediction.level],
+        face_class=answer.face_class,
+        saw=_to_modalities(answer.prediction.saw),
+        parse=answer.prediction.parse,
+        abstained=answer.prediction.abstained,
+        evidence=answer.prediction.evidence,
+    )

@@ -1,0 +1,52 @@
+"""`python -m services.understanding`: serves the panel that the settings name."""
+
+import asyncio
+
+import emotions
+from e3rg.understanding.v1 import understanding_pb2, understanding_pb2_grpc
+from services.common import clients, logs, server
+from services.common.inference import InferenceQueue
+from services.understanding.intake import Intake
+from services.understanding.panel import Panel
+from services.understanding.servicer import UnderstandingServicer
+from services.understanding.settings import UnderstandingSettings
+from services.understanding.voters import MllmVoter
+
+
+async def main() -> None:
+    """Connects to the voters, then serves until SIGTERM."""
+    settings = UnderstandingSettings()
+    logs.configure("understanding", settings.log_level)
+    wheel = emotions.load()
+    channels = {name: clients.open_channel(address) for name, address in settings.voters.items()}
+    voters = {name: MllmVoter(name, channel) for name, channel in channels.items()}
+    decoder = InferenceQueue("understanding", "decoder", settings.queue_waiting_max, workers=2)
+    servicer = UnderstandingServicer(
+        panel=Panel(list(voters.values()), wheel, settings.quorum, settings.vote_deadline_s),
+        voters=list(voters.values()),
+        intake=Intake(voters[settings.transcriber], decoder, settings.frames_max),
+        writer=voters[settings.writer],
+        wheel=wheel,
+    )
+    try:
+        async with server.running(
+            understanding_pb2.DESCRIPTOR.services_by_name["UnderstandingService"].full_name,
+            "understanding",
+            lambda grpc_server: understanding_pb2_grpc.add_UnderstandingServiceServicer_to_server(
+                servicer, grpc_server
+            ),
+            host=settings.host,
+            port=settings.port,
+            metrics_port=settings.metrics_port,
+            grace_s=settings.shutdown_grace_s,
+        ) as running:
+            await running.set_ready()
+            await server.stop_signal()
+    finally:
+        decoder.close()
+        for channel in channels.values():
+            await channel.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,101 @@
+"""What kind of file it is, told by its first bytes, and whether what its header claims is possible.
+
+The demuxer is chosen here and never guessed by the library: some formats that it would recognise (playlists,
+descriptions of other files) make it open further files.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from services.common.errors import InvalidRequest, TooLarge
+
+ACCEPTED = "WAV, FLAC, MP3, AAC, Ogg, WebM/Matroska, MP4/MOV or AVI"
+
+SAMPLES_PER_TRACK_MAX = 12_000_000
+"""Samples (ISO/IEC 14496-12 sense) that one MP4 track may declare: 60 s of PCM at 192 kHz, rounded up.
+
+The demuxer makes an index entry per declared sample, so a header of a few bytes could claim gigabytes.
+"""
+
+_MP4_BOXES = frozenset({b"ftyp", b"styp", b"moov", b"mdat", b"wide", b"free", b"skip"})
+_MP4_PARENTS = frozenset({b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf"})
+_MP4_DEPTH_MAX = 8
+# Where a box that declares samples keeps their count, after its 8-byte head: sample size table (plain, compact), run.
+_MP4_COUNT_AT = {b"stsz": 8, b"stz2": 8, b"trun": 4}
+_WAV_SIZE_UNKNOWN = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000})
+
+
+def kind_of(content: bytes, field: str) -> str:
+    """Returns the name of the demuxer for the file.
+
+    Raises:
+        InvalidRequest: It is empty or none of the accepted kinds; the message shows how it begins.
+        TooLarge: An MP4 header declares more samples than any clip within the limits has.
+    """
+    if not content:
+        raise InvalidRequest(field, f"the file is empty (0 bytes); send {ACCEPTED}")
+    kind = _recognise(content)
+    if kind is None:
+        raise InvalidRequest(
+            field, f"{len(content)} bytes beginning with {content[:12]!r} are no media file known here; send {ACCEPTED}"
+        )
+    if kind == "mp4":
+        _check_mp4(content, field)
+    return kind
+
+
+def wav_missing_bytes(content: bytes) -> int:
+    """Returns how many bytes of audio a WAV header declares that the file does not hold; 0 when it is whole.
+
+    Writers that stream leave the size open (0 or all ones); that counts as whole.
+    """
+    at = 12
+    while at + 8 <= len(content):
+        name, size = struct.unpack("<4sI", content[at : at + 8])
+        if name == b"data":
+            return 0 if size in _WAV_SIZE_UNKNOWN else max(0, size - (len(content) - at - 8))
+        at += 8 + size + size % 2
+    return 0
+
+
+def _recognise(content: bytes) -> str | None:
+    if content[:4] in (b"RIFF", b"RF64"):
+        return {b"WAVE": "wav", b"AVI ": "avi"}.get(content[8:12])
+    if content[4:8] in _MP4_BOXES:
+        return "mp4"
+    for magic, kind in ((b"\x1aE\xdf\xa3", "matroska"), (b"OggS", "ogg"), (b"fLaC", "flac"), (b"ID3", "mp3")):
+        if content.startswith(magic):
+            return kind
+    if len(content) > 4 and content[0] == 0xFF and content[1] & 0xE0 == 0xE0:
+        # MPEG audio: twelve (or eleven) sync bits; layer bits 00 mean ADTS, others MP3 (ISO/IEC 13818-3, -7).
+        return "mp3" if content[1] & 0x06 else "aac"
+    return None
+
+
+def _check_mp4(content: bytes, field: str) -> None:
+    for name, body in _mp4_boxes(content, 0, len(content)):
+        at = _MP4_COUNT_AT.get(name)
+        declared = 0 if at is None else int.from_bytes(body[at : at + 4], "big")
+        if declared > SAMPLES_PER_TRACK_MAX:
+            raise TooLarge(
+                field,
+                f"a track declares {declared} samples; a clip within limits has {SAMPLES_PER_TRACK_MAX} at most",
+            )
+
+
+def _mp4_boxes(content: bytes, start: int, end: int, depth: int = 0) -> Iterator[tuple[bytes, bytes]]:
+    """Yields name and first bytes of the boxes that are not parents, in order, depth first."""
+    at = start
+    while at + 8 <= end:
+        size, name = struct.unpack(">I4s", content[at : at + 8])
+        head = 8
+        if size == 1:
+            size, head = int.from_bytes(content[at + 8 : at + 16], "big"), 16
+        stop = end if size == 0 else min(end, at + size)
+        if stop < at + head:
+            return
+        if name in _MP4_PARENTS and depth < _MP4_DEPTH_MAX:
+            yield from _mp4_boxes(content, at + head, stop, depth + 1)
+        else:
+            yield name, content[at + head : min(stop, at + head + 16)]
+        at = stop

@@ -1,0 +1,34 @@
+"""Settings of the understanding service."""
+
+from pydantic import Field, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from services.common.settings import ServiceSettings
+
+
+class UnderstandingSettings(ServiceSettings):
+    """Who sits on the panel and under which terms it decides."""
+
+    model_config = SettingsConfigDict(env_prefix="E3RG_UNDERSTANDING_", frozen=True)
+
+    voters: dict[str, str] = Field(default_factory=dict)
+    """Address of each voter by name, as JSON, in order of priority: {"text": "host:port"}."""
+    writer: str = ""
+    """Name of the voter that writes the replies."""
+    transcriber: str = ""
+    """Name of the voter that transcribes speech."""
+    quorum: int = Field(default=1, ge=1)
+    """Votes that must count."""
+    vote_deadline_s: float = Field(default=4, gt=0)
+    """Time that the voters get; a turn has other stages to go."""
+    frames_max: int = Field(default=16, ge=1, le=64)
+    """Frames of a video that the voters see, evenly spread over the clip."""
+
+    @model_validator(mode="after")
+    def _names_are_voters(self) -> "UnderstandingSettings":
+        for field, name in (("writer", self.writer), ("transcriber", self.transcriber)):
+            if name not in self.voters:
+                raise ValueError(f"{field} is {name!r}; it must be one of the voters {sorted(self.voters)}")
+        if self.quorum > len(self.voters):
+            raise ValueError(f"quorum is {self.quorum}, but there are {len(self.voters)} voters")
+        return self

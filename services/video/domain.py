@@ -1,0 +1,123 @@
+"""What a face is asked and what it answers: a portrait, an emotion and speech become frames."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.caches import LastUsed
+from services.common.errors import InvalidRequest
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """A photograph of one face: `image` uint8 (height, width, 3), RGB. `digest` is the SHA-256 of the stored file."""
+
+    digest: str
+    image: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What the face shows: `face_class` is one of the wheel's classes, `intensity` 0 (neutral) to 1 (strong)."""
+
+    face_class: str
+    intensity: float
+
+
+@dataclass(frozen=True)
+class VisemeSpan:
+    """A mouth shape in time, from the start of the reply; names as in the tts contract (`sil`, `PP`, … `U`)."""
+
+    viseme: str
+    start_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Speech:
+    """The next stretch of the reply's audio, int16 (n,) mono, with the mouth shapes that begin in it."""
+
+    samples: NDArray[np.int16]
+    sample_rate_hz: int
+    visemes: tuple[VisemeSpan, ...]
+
+
+class Rig(Protocol):
+    """A portrait made ready to move; what is inside is the back-end's own affair. Cached by the portrait's digest."""
+
+
+class Performance(Protocol):
+    """One reply being animated."""
+
+    def feed(self, speech: Speech) -> Iterator[NDArray[np.uint8]]:
+        """Takes the next stretch of audio; yields the frames that it completes, uint8 (size_px, size_px, 3), RGB."""
+
+    def finish(self) -> Iterator[NDArray[np.uint8]]:
+        """Yields what remains, so that the frames cover all the audio: ceil(duration_s * fps) in all."""
+
+
+class Backend(Protocol):
+    """One loaded renderer. Calls may block; one thread calls at a time."""
+
+    model: str
+    """Name of the model."""
+    digest: str
+    """SHA-256 (hex) of its weights."""
+    classes: tuple[str, ...]
+    """The face classes that it can show, names of the wheel."""
+    fps: int
+    size_px: int
+
+    def prepare(self, portrait: Portrait) -> Rig:
+        """Finds the face and makes the portrait ready to move.
+
+        Raises:
+            services.common.errors.InvalidRequest: There is not exactly one usable face; the message says why
+                (none, two, too small, turned away) and what would be right.
+        """
+
+    def perform(self, rig: Rig, expression: Expression, seed: int) -> Performance:
+        """Begins one reply. The same seed gives the same blinks and head motion."""
+
+    def close(self) -> None:
+        """Frees the model."""
+
+
+class Studio:
+    """Animates the portraits that it was lent, and remembers the last rigs.
+
+    Args:
+        backend: The renderer.
+        rigs_max: How many rigs are kept.
+    """
+
+    def __init__(self, backend: Backend, rigs_max: int) -> None:
+        self._backend = backend
+        self._rigs: LastUsed[str, Rig] = LastUsed(rigs_max)
+
+    def knows(self, digest: str) -> bool:
+        """Tells whether the portrait is rigged already."""
+        return digest in self._rigs
+
+    def rig(self, portrait: Portrait) -> Rig:
+        """Returns the rig of `portrait`; blocks while it is made."""
+        return self._rigs.get(portrait.digest, lambda: self._backend.prepare(portrait))
+
+    def check(self, expression: Expression) -> None:
+        """Refuses what cannot be shown.
+
+        Raises:
+            InvalidRequest: The class is unknown to the renderer, or the intensity is out of range.
+        """
+        if expression.face_class not in self._backend.classes:
+            known = ", ".join(self._backend.classes)
+            raise InvalidRequest("header.face_class", f"{expression.face_class!r}; use one of: {known}")
+        if not 0 <= expression.intensity <= 1:
+            raise InvalidRequest("header.emotion.intensity", f"{expression.intensity:g}; send 0 to 1")
+
+    def perform(self, rig: Rig, expression: Expression, seed: int) -> Performance:
+        """Begins one reply."""
+        return self._backend.perform(rig, expression, seed)

@@ -94,6 +94,8 @@ class InferenceQueue:
                 self._leave(time.monotonic() - started_s, outcome)
 
         future = self._threads.submit(work)
+        # Closing the queue takes waiting calls off the line; without a word they would wait for ever.
+        future.add_done_callback(lambda ended: send(_closed()) if ended.cancelled() else None)
         try:
             while not isinstance(item := await items.get(), _End):
                 if isinstance(item, BaseException):
@@ -105,7 +107,7 @@ class InferenceQueue:
                 self._leave(None, "cancelled")
 
     def close(self) -> None:
-        """Refuses new calls and waits for the running ones."""
+        """Refuses new calls and those that wait, and waits for the running ones."""
         with self._lock:
             self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -113,7 +115,7 @@ class InferenceQueue:
     def _enter(self) -> None:
         with self._lock:
             if self._closed:
-                raise NotReady("the model is being closed; retry")
+                raise _closed()
             waiting = self._pending - self._workers
             if waiting >= self._waiting_max:
                 wait_s = self._compute_mean_s * (waiting + 1) / self._workers
@@ -129,3 +131,7 @@ class InferenceQueue:
                 self._compute_mean_s += 0.2 * (compute_s - self._compute_mean_s)
         if compute_s is not None:
             metrics.COMPUTE_SECONDS.labels(*self._labels, outcome).observe(compute_s)
+
+
+def _closed() -> NotReady:
+    return NotReady("the model is being closed; retry")

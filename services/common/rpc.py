@@ -1,5 +1,6 @@
 """Errors and statuses, and the interceptor that turns one into the other, measures and logs."""
 
+import asyncio
 import contextlib
 import contextvars
 import logging
@@ -25,6 +26,8 @@ STATUS_BY_ERROR: dict[type[BaseException], grpc.StatusCode] = {
     errors.Overloaded: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
+READ_OUT_S_MAX = 2.0
+READ_OUT_IDLE_S = 0.05
 RETRY_AFTER_KEY = "retry-after-ms"
 
 _trace_id: contextvars.ContextVar[str] = contextvars.ContextVar("trace_id", default="")
@@ -113,14 +116,18 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
 
     def _unary(self, inner: Callable[..., Awaitable[Any]], method: str) -> Callable[..., Awaitable[Any]]:
         async def call(request: Any, context: Any) -> Any:
-            async with self._call(method, context):
+            async with self._call(method, context), _reading_out(request):
                 return await inner(request, context)
 
         return call
 
     def _streaming(self, inner: Callable[..., Any], method: str) -> Callable[..., AsyncIterator[Any]]:
         async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-            async with self._call(method, context), contextlib.aclosing(inner(request, context)) as responses:
+            async with (
+                self._call(method, context),
+                _reading_out(request),
+                contextlib.aclosing(inner(request, context)) as responses,
+            ):
                 async for response in responses:
                     yield response
 
@@ -160,6 +167,24 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
             )
         if status is not grpc.StatusCode.OK:
             await context.abort(status, details)
+
+
+@contextlib.asynccontextmanager
+async def _reading_out(request: Any) -> AsyncIterator[None]:
+    """On a refusal, drops what the caller still sends, for a while, before it is told.
+
+    A caller whose write fails because the call has ended reports INTERNAL instead of the status (grpcio's asyncio
+    client does not wait for it); and one that has written everything cannot fail to write.
+    """
+    try:
+        yield
+    except errors.ServiceError:
+        if hasattr(request, "__aiter__"):
+            end_s = time.monotonic() + READ_OUT_S_MAX
+            with contextlib.suppress(TimeoutError, StopAsyncIteration):
+                while time.monotonic() < end_s:
+                    await asyncio.wait_for(anext(request), READ_OUT_IDLE_S)
+        raise
 
 
 def _trace_of(context: Any) -> str:

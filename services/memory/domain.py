@@ -1,0 +1,150 @@
+"""What is remembered, and where: identities, emotion banks and turns as dataclasses, and the store of objects."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+BANK_DEFAULT = "default"
+"""The emotion bank that is always there: all that the wheel has."""
+
+
+class Use(StrEnum):
+    """What a person can allow."""
+
+    ANIMATE_FACE = "animate_face"
+    CLONE_VOICE = "clone_voice"
+    KEEP_TURNS = "keep_turns"
+
+
+class ReferenceKind(StrEnum):
+    """Which reference of an identity."""
+
+    PORTRAIT = "portrait"
+    VOICE = "voice"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Who an avatar is.
+
+    Attributes:
+        name: As spoken ("Anna").
+        age: child, young, middle-aged or elderly.
+        gender: female or male.
+        timbre: Register of the voice: high, mid or low.
+        language: ISO 639-1 ("en").
+        about: One sentence for people; may be empty.
+    """
+
+    name: str
+    age: str
+    gender: str
+    timbre: str
+    language: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Consent:
+    """Who allowed what: `granted_on` is YYYY-MM-DD, `uses` are values of `Use`."""
+
+    granted_by: str
+    granted_on: str
+    uses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A stored file: `digest` is the SHA-256 (hex) of its bytes."""
+
+    digest: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An avatar's identity, as it is kept."""
+
+    id: str
+    profile: Profile
+    portrait: Reference
+    voice: Reference
+    consent: Consent
+    emotion_bank: str = BANK_DEFAULT
+
+
+@dataclass(frozen=True)
+class NewIdentity:
+    """An identity to be added, with the content of its references: `portrait` PNG or JPEG, `voice` WAV."""
+
+    id: str
+    profile: Profile
+    consent: Consent
+    portrait: bytes
+    voice: bytes
+    emotion_bank: str = BANK_DEFAULT
+
+
+@dataclass(frozen=True)
+class EmotionBank:
+    """What an identity can show: face classes and voice styles of the wheel."""
+
+    name: str
+    face_classes: tuple[str, ...]
+    voice_styles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was said and how it felt; the emotions are labels of the wheel."""
+
+    id: str
+    user_text: str
+    user_emotion: str
+    reply_text: str
+    reply_emotion: str
+
+
+@dataclass(frozen=True)
+class Recollection:
+    """What is recalled of an identity; `turns` are the last of a conversation, oldest first."""
+
+    identity: Identity
+    emotion_bank: EmotionBank
+    turns: tuple[Turn, ...]
+
+
+class Backend(Protocol):
+    """A store of whole objects. Calls block; any thread may call, and any number of processes share a store.
+
+    It asks for no more than an S3 bucket promises. A key is names joined by "/"; a name is letters, digits and
+    hyphens; no key is a folder of another. A write is seen whole or not at all, by every reader from the moment the
+    call returns, and survives the end of the process at any instant. There is no rename and no lock: what needs
+    agreement is a conditional create. Should a compare-and-swap be needed one day, `get` gains the ETag and `put` a
+    condition on it.
+
+    Every method raises `services.common.errors.NotReady` when the store cannot be reached.
+    """
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False) -> bool:
+        """Writes an object; with `if_absent` only when there is none, and of several writers one wins.
+
+        Returns:
+            Whether it was written.
+        """
+
+    def get(self, key: str) -> bytes | None:
+        """Returns the content, None when there is no such object."""
+
+    def list(self, prefix: str, limit: int | None = None) -> tuple[str, ...]:
+        """Returns the keys in the folder `prefix` (ends with "/"; "" is everything) and below it.
+
+        They ascend by code point; with `limit` only the first so many. S3 cannot list backwards: whoever wants the
+        newest first gives it the smallest key.
+        """
+
+    def delete(self, key: str) -> bool:
+        """Removes an object. Returns whether there was one."""
+
+    def close(self) -> None:
+        """Frees what the store holds; the objects stay."""

@@ -1,0 +1,287 @@
+"""What may be asked of the memory: identities, their references, their emotion banks and what was said to them.
+
+    identities/<id>                                  the identity's record: while it is there, the identity exists
+    kept/<id>/<generation>/references/<digest>       its portrait and voice
+    kept/<id>/<generation>/turn-ids/… and turns/…    its conversations, see `conversation.py`
+    banks/<name>                                     an emotion bank
+    removing/<id>                                    a removal that has begun; whoever finds it after a crash ends it
+    removed/<id>                                     a ready identity that was removed on purpose
+
+The record is written last and taken away first, so an identity is there whole or not at all. Every addition has a
+generation of its own: nothing of a removed identity can turn up in a later one with the same id.
+"""
+
+import secrets
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest, NotFound
+from services.memory.banks import Banks
+from services.memory.checks import check_handle, check_id, check_new, check_turn
+from services.memory.conversation import Conversation
+from services.memory.domain import (
+    Backend,
+    Consent,
+    Identity,
+    NewIdentity,
+    Recollection,
+    Reference,
+    ReferenceKind,
+    Turn,
+    Use,
+)
+from services.memory.records import Codec, damaged, digest_of
+
+
+@dataclass(frozen=True)
+class _Record:
+    """An identity, and which addition of its id it is."""
+
+    identity: Identity
+    generation: str
+
+    @property
+    def folder(self) -> str:
+        return f"kept/{self.identity.id}/{self.generation}/"
+
+
+_RECORDS = Codec(_Record)
+
+
+class Memory:
+    """The rules of the memory, over any store.
+
+    Calls block and may come from several threads. Beside what is said at each method, they raise `InvalidRequest`
+    for a name that is not allowed, `Damaged` for a stored object that is not what was written, and `NotReady` when
+    the store cannot be reached.
+
+    Args:
+        store: Where the objects are; it may be shared with other processes.
+        ready: The identities that come with the project.
+    """
+
+    def __init__(self, store: Backend, ready: Iterable[NewIdentity] = ()) -> None:
+        self.banks = Banks(store)
+        self._store = store
+        self._ready = {identity.id: identity for identity in ready}
+        # Additions and removals of this process take turns. Those of other processes need not: see `add`.
+        self._changes = threading.Lock()
+
+    def prepare(self) -> None:
+        """Ends removals that a crash cut short, and adds the ready identities that are neither there nor removed."""
+        with self._changes:
+            for key in self._store.list("removing/"):
+                self._erase(key.removeprefix("removing/"))
+        for identity in self._ready.values():
+            kept = self._store.get(_record_key(identity.id))
+            if kept is None and self._store.get(f"removed/{identity.id}") is None:
+                self._add_unless_taken(identity)
+
+    def recall(self, identity_id: str, conversation: str, turns_max: int) -> Recollection:
+        """Returns the identity, its emotion bank and at most `turns_max` of the last turns; "" recalls no turns.
+
+        Raises:
+            NotFound: The identity is unknown.
+        """
+        check_id("identity", identity_id)
+        if conversation:
+            check_handle("conversation", conversation)
+        record = self._found(identity_id)
+        turns = Conversation(self._store, record.folder, conversation).last(turns_max) if conversation else ()
+        return Recollection(record.identity, self.banks.get(record.identity.emotion_bank), turns)
+
+    def remember(self, identity_id: str, conversation: str, turn: Turn) -> None:
+        """Keeps a turn; a turn id that the conversation has already changes nothing.
+
+        Raises:
+            NotFound: The identity is unknown, or was removed meanwhile; nothing of the turn is kept then.
+            FailedPrecondition: Its consent does not include `keep_turns`.
+        """
+        check_id("identity", identity_id)
+        check_handle("conversation", conversation)
+        check_turn(turn)
+        record = self._found(identity_id)
+        _require(record.identity.consent, Use.KEEP_TURNS, identity_id)
+        Conversation(self._store, record.folder, conversation).append(turn)
+        # A removal that began in between may have looked for turns before this one was there.
+        now = self._record(identity_id)
+        if now is None or now.generation != record.generation:
+            self._delete_below(record.folder)
+            raise _unknown(identity_id)
+
+    def identities(self) -> tuple[Identity, ...]:
+        """Returns all identities, by id."""
+        ids = (key.removeprefix("identities/") for key in self._store.list("identities/"))
+        return tuple(record.identity for record in map(self._record, ids) if record)
+
+    def identity(self, identity_id: str) -> Identity:
+        """Returns an identity.
+
+        Raises:
+            NotFound: It is unknown.
+        """
+        check_id("identity", identity_id)
+        return self._found(identity_id).identity
+
+    def reference(self, identity_id: str, kind: ReferenceKind) -> bytes:
+        """Returns the content of a reference, which is what was added: its SHA-256 is checked.
+
+        Raises:
+            NotFound: The identity is unknown.
+        """
+        check_id("identity", identity_id)
+        record = self._found(identity_id)
+        identity = record.identity
+        wanted = identity.portrait if kind is ReferenceKind.PORTRAIT else identity.voice
+        key = _reference_key(record, wanted)
+        content = self._store.get(key)
+        if content is None:
+            self._found(identity_id)  # Gone because the identity is: not damage.
+            raise damaged(key, "it is missing")
+        if digest_of(content) != wanted.digest:
+            raise damaged(key, f"its SHA-256 does not match ({len(content)} bytes, {wanted.size_bytes} expected)")
+        return content
+
+    def add(self, new: NewIdentity) -> Identity:
+        """Adds an identity; it is there with everything, or nothing of it is kept.
+
+        Raises:
+            AlreadyExists: The id is taken.
+            InvalidRequest: A field is wrong, a reference is missing or too large, the emotion bank is unknown.
+        """
+        check_new(new)
+        if not self.banks.has(new.emotion_bank):
+            raise InvalidRequest("header.emotion_bank", f"{new.emotion_bank!r} is unknown; use 'default'")
+        with self._changes:
+            self._check_free(new.id)
+            record = _record_of(new)
+            try:
+                self._store.put(_reference_key(record, record.identity.portrait), new.portrait)
+                self._store.put(_reference_key(record, record.identity.voice), new.voice)
+                if not self._store.put(_record_key(new.id), _RECORDS.encode(record), if_absent=True):
+                    raise _taken(new.id)
+            except BaseException:
+                self._withdraw(record)
+                raise
+            self._settle(record)
+        return record.identity
+
+    def remove(self, identity_id: str) -> int:
+        """Removes an identity with its references and turns, and what a crash may have left of it.
+
+        Returns:
+            How many objects were removed.
+
+        Raises:
+            NotFound: It is unknown.
+        """
+        check_id("identity", identity_id)
+        with self._changes:
+            record = self._store.get(_record_key(identity_id))  # Not decoded: a damaged identity can be removed too.
+            left = self._store.list(f"kept/{identity_id}/", limit=1)
+            if record is None and not left and self._store.get(f"removing/{identity_id}") is None:
+                raise _unknown(identity_id)
+            if identity_id in self._ready:
+                self._store.put(f"removed/{identity_id}", b"")
+            self._store.put(f"removing/{identity_id}", b"")
+            return self._erase(identity_id)
+
+    def _found(self, identity_id: str) -> _Record:
+        record = self._record(identity_id)
+        if record is None:
+            raise _unknown(identity_id)
+        return record
+
+    def _record(self, identity_id: str) -> _Record | None:
+        key = _record_key(identity_id)
+        content = self._store.get(key)
+        return None if content is None else _RECORDS.decode(key, content)
+
+    def _check_free(self, identity_id: str) -> None:
+        if self._store.get(f"removing/{identity_id}") is not None:
+            raise AlreadyExists(f"identity {identity_id!r} is still being removed; remove it again to end that")
+        if self._store.get(_record_key(identity_id)) is not None:
+            raise _taken(identity_id)
+
+    def _add_unless_taken(self, identity: NewIdentity) -> None:
+        try:
+            self.add(identity)
+        except AlreadyExists:
+            return  # Another replica, which starts at the same time, was first.
+
+    def _settle(self, record: _Record) -> None:
+        """After an addition: deletes what a crashed one left under the same id, and looks whether all is there.
+
+        A removal in another process may have begun before the record was written, and does not look for it again
+        once it has deleted the references. It has left its mark then, or else the references are gone already.
+        """
+        removing = self._store.get(f"removing/{record.identity.id}") is not None
+        here = 0
+        for key in self._store.list(f"kept/{record.identity.id}/"):
+            if key.startswith(record.folder):
+                here += 1
+            else:
+                self._store.delete(key)
+        if removing or here < 2:
+            self._withdraw(record)
+            raise AlreadyExists(f"identity {record.identity.id!r} was removed while it was being added; add it again")
+
+    def _withdraw(self, record: _Record) -> None:
+        """Takes an addition back. Its record may be there even when writing it failed: the answer can get lost."""
+        now = self._record(record.identity.id)
+        if now and now.generation == record.generation:
+            self._store.delete(_record_key(record.identity.id))
+        self._delete_below(record.folder)
+
+    def _erase(self, identity_id: str) -> int:
+        """Deletes all objects of an identity whose removal is marked; then the mark."""
+        count = int(self._store.delete(_record_key(identity_id)))
+        while True:
+            count += self._delete_below(f"kept/{identity_id}/")
+            # An addition in another process may have been about to write its record: that goes too.
+            if not self._store.delete(_record_key(identity_id)):
+                break
+            count += 1
+        self._store.delete(f"removing/{identity_id}")
+        return count
+
+    def _delete_below(self, prefix: str) -> int:
+        return sum(self._store.delete(key) for key in self._store.list(prefix))
+
+
+def _record_of(new: NewIdentity) -> _Record:
+    identity = Identity(
+        id=new.id,
+        profile=new.profile,
+        portrait=Reference(digest_of(new.portrait), len(new.portrait)),
+        voice=Reference(digest_of(new.voice), len(new.voice)),
+        consent=Consent(new.consent.granted_by, new.consent.granted_on, tuple(sorted(set(new.consent.uses)))),
+        emotion_bank=new.emotion_bank,
+    )
+    return _Record(identity, secrets.token_hex(16))
+
+
+def _record_key(identity_id: str) -> str:
+    return f"identities/{identity_id}"
+
+
+def _reference_key(record: _Record, reference: Reference) -> str:
+    return f"{record.folder}references/{reference.digest}"
+
+
+def _require(consent: Consent, use: Use, identity_id: str) -> None:
+    if use not in consent.uses:
+        given = ", ".join(consent.uses) or "nothing"
+        raise FailedPrecondition(
+            f"the consent of {consent.granted_by} for identity {identity_id!r} does not include {use.value};"
+            f" it allows {given}; add the identity again with the permission"
+        )
+
+
+def _unknown(identity_id: str) -> NotFound:
+    return NotFound(f"identity {identity_id!r} is unknown; add it, or use one that ListIdentities tells")
+
+
+def _taken(identity_id: str) -> AlreadyExists:
+    return AlreadyExists(f"identity {identity_id!r} exists; choose another id, or remove it first")

@@ -1,0 +1,19 @@
+"""Settings of the memory service."""
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from services.common.settings import ServiceSettings
+
+
+class MemorySettings(ServiceSettings):
+    """Which store this process keeps things in. The store's own settings stand with its back-end."""
+
+    model_config = SettingsConfigDict(env_prefix="E3RG_MEMORY_", frozen=True)
+
+    backend: str = "filesystem"
+    """Name of a module of `services.memory.backends`."""
+    threads: int = Field(default=4, ge=1, le=64)
+    """Calls to the store at the same time."""
+    queue_waiting_max: int = Field(default=64, ge=0)
+    """Requests that may wait for a thread; more are refused with RESOURCE_EXHAUSTED. Store calls take milliseconds."""

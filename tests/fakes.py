@@ -1,0 +1,254 @@
+"""Fakes of the ports. They keep the port's promises, and can be told to fail or to do something in between.
+
+Each calls `before` with the name of the operation first. What stands there may raise, or be a `Gate` that holds the
+fake until the test opens it: a fake is late for as long as the test wants, and nobody sleeps.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.errors import InvalidRequest
+from services.mllm import domain as mllm
+from services.tts import domain as tts
+from services.video import domain as video
+
+PATIENCE_S = 20.0
+"""A test that waits longer than this for something has failed."""
+
+
+def go_on(*_: str) -> None:
+    """What a fake does before each operation unless it is told otherwise: nothing."""
+
+
+def fail(error: Exception) -> Callable[..., None]:
+    """Returns a `before` that raises `error`."""
+
+    def raising(*_: str) -> None:
+        raise error
+
+    return raising
+
+
+class Gate:
+    """A `before` that holds a fake; `operation` limits it to one, else it holds all."""
+
+    def __init__(self, operation: str = "") -> None:
+        self._operation = operation
+        self._reached = threading.Event()
+        self._open = threading.Event()
+
+    def __call__(self, operation: str, *_: str) -> None:
+        if self._operation in ("", operation):
+            self._reached.set()
+            assert self._open.wait(PATIENCE_S), "the gate was never opened"
+
+    async def reached(self) -> None:
+        """Waits until a fake stands before the gate."""
+        assert await asyncio.to_thread(self._reached.wait, PATIENCE_S), "nobody came to the gate"
+
+    def open(self) -> None:
+        """Lets everyone through from now on."""
+        self._open.set()
+
+
+class Closing:
+    """Tells when an iterator that a fake gave out was closed or came to its end."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    async def happened(self) -> None:
+        """Waits for it."""
+        assert await asyncio.to_thread(self._event.wait, PATIENCE_S), "the iterator was never closed"
+
+
+class FakeStore:
+    """`services.memory.domain.Backend` in a dictionary. `before(operation, key)` is called first and may raise."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.before: Callable[[str, str], None] = go_on
+        self._lock = threading.Lock()
+
+    def put(self, key: str, content: bytes, *, if_absent: bool = False) -> bool:
+        self.before("put", key)
+        with self._lock:
+            if if_absent and key in self.objects:
+                return False
+            self.objects[key] = content
+            return True
+
+    def get(self, key: str) -> bytes | None:
+        self.before("get", key)
+        return self.objects.get(key)
+
+    def list(self, prefix: str, limit: int | None = None) -> tuple[str, ...]:
+        self.before("list", prefix)
+        with self._lock:
+            return tuple(sorted(key for key in self.objects if key.startswith(prefix))[:limit])
+
+    def delete(self, key: str) -> bool:
+        self.before("delete", key)
+        with self._lock:
+            return self.objects.pop(key, None) is not None
+
+    def close(self) -> None:
+        self.before("close", "")
+
+
+class FakeVoter:
+    """`services.mllm.domain.Backend`: says `prediction` to every message."""
+
+    def __init__(self, distribution: Mapping[str, float], level: mllm.Level = mllm.Level.LABEL) -> None:
+        everything = frozenset(mllm.Modality)
+        self.card = mllm.Card("fake voter", "v" * 64, everything, level, "prompt-1")
+        self.prediction = mllm.Prediction(
+            level, distribution, frozenset({mllm.Modality.TEXT}), "scored", evidence={"words": "counted"}
+        )
+        self.messages: list[mllm.Message] = []
+        self.before: Callable[[str], None] = go_on
+
+    def abstain(self, reason: str) -> None:
+        """Makes it abstain from now on."""
+        self.prediction = mllm.Prediction(self.card.level, {}, frozenset(), "scored", abstained=reason)
+
+    def predict(self, message: mllm.Message) -> mllm.Prediction:
+        self.messages.append(message)
+        self.before("predict")
+        return self.prediction
+
+    def close(self) -> None:
+        self.before("close")
+
+
+class FakeLead(FakeVoter):
+    """A voter that also writes, `sentences` and then `record`, and hears `transcript`."""
+
+    def __init__(self, distribution: Mapping[str, float]) -> None:
+        super().__init__(distribution)
+        self.sentences: tuple[str, ...] = ("I am sorry to hear that.", "Tell me more.")
+        self.record = mllm.ReplyRecord(candidates=3, rejected=("echo: I lost my job.",))
+        self.transcript = mllm.Transcript("I lost my job.", "en", 0.1)
+        self.orders: list[mllm.ReplyRequest] = []
+        self.heard: list[NDArray[np.float32]] = []
+        self.stopped = Closing()
+
+    def write(self, request: mllm.ReplyRequest) -> Iterator[mllm.ReplySentence | mllm.ReplyRecord]:
+        self.orders.append(request)
+        try:
+            for text in self.sentences:
+                self.before("write")
+                yield mllm.ReplySentence(text)
+            self.before("record")
+            yield self.record
+        finally:
+            self.stopped.set()
+
+    def transcribe(self, audio: NDArray[np.float32]) -> mllm.Transcript:
+        self.heard.append(audio)
+        self.before("transcribe")
+        return self.transcript
+
+
+class FakeVoice:
+    """`services.tts.domain.Backend`: half a second of a tone for every sentence between full stops."""
+
+    model = "fake voice"
+    digest = "5" * 64
+    sample_rate_hz = 16_000
+    languages = ("en",)
+    sentence_s = 0.5
+
+    def __init__(self) -> None:
+        self.styles: tuple[str, ...] = ("default", "friendly", "sad", "cheerful")
+        self.prepared: list[tuple[tts.VoiceReference, tts.Profile]] = []
+        self.spoken: list[tuple[str, tts.Delivery]] = []
+        self.before: Callable[[str], None] = go_on
+        self.stopped = Closing()
+
+    def prepare(self, reference: tts.VoiceReference, profile: tts.Profile) -> tts.Voice:
+        self.before("prepare")
+        if not reference.samples.any():
+            raise InvalidRequest("voice", "it is silent; send a recording of speech")
+        self.prepared.append((reference, profile))
+        return object()
+
+    def speak(self, text: str, voice: tts.Voice, delivery: tts.Delivery) -> Iterator[tts.Speech]:
+        self.spoken.append((text, delivery))
+        count = round(self.sentence_s * self.sample_rate_hz)
+        tone = np.sin(np.arange(count) * 2 * np.pi * 220 / self.sample_rate_hz)
+        sounds = (tts.Phoneme("m", "PP", 0.0, 0.2), tts.Phoneme("a", "aa", 0.2, self.sentence_s - 0.2))
+        try:
+            for _ in [piece for piece in text.split(".") if piece.strip()]:
+                self.before("speak")
+                yield tts.Speech((tone * 8000).astype(np.int16), self.sample_rate_hz, sounds, {"rate": 1.5})
+        finally:
+            self.stopped.set()
+
+    def close(self) -> None:
+        self.before("close")
+
+
+class FakeFace:
+    """`services.video.domain.Backend`: small frames of one colour, which grows greener from frame to frame."""
+
+    model = "fake face"
+    digest = "f" * 64
+    fps = 25
+    size_px = 64
+
+    def __init__(self) -> None:
+        self.classes: tuple[str, ...] = ("neutral", "happy", "sad")
+        self.prepared: list[video.Portrait] = []
+        self.shown: list[tuple[video.Expression, int]] = []
+        self.fed: list[video.Speech] = []
+        self.before: Callable[[str], None] = go_on
+        self.stopped = Closing()
+
+    def prepare(self, portrait: video.Portrait) -> video.Rig:
+        self.before("prepare")
+        if not portrait.image.any():
+            raise InvalidRequest("portrait", "no face in it; send a photograph of one face")
+        self.prepared.append(portrait)
+        return object()
+
+    def perform(self, rig: video.Rig, expression: video.Expression, seed: int) -> video.Performance:
+        self.shown.append((expression, seed))
+        return _FakePerformance(self)
+
+    def close(self) -> None:
+        self.before("close")
+
+
+class _FakePerformance:
+    """`services.video.domain.Performance`."""
+
+    def __init__(self, face: FakeFace) -> None:
+        self._face = face
+        self._fed_s = 0.0
+        self._frames = 0
+
+    def feed(self, speech: video.Speech) -> Iterator[NDArray[np.uint8]]:
+        self._face.fed.append(speech)
+        self._fed_s += len(speech.samples) / speech.sample_rate_hz
+        return self._draw(int(self._fed_s * self._face.fps + 1e-6), "feed")
+
+    def finish(self) -> Iterator[NDArray[np.uint8]]:
+        return self._draw(int(np.ceil(self._fed_s * self._face.fps - 1e-6)), "finish")
+
+    def _draw(self, until: int, operation: str) -> Iterator[NDArray[np.uint8]]:
+        try:
+            while self._frames < until:
+                self._face.before(operation)
+                self._frames += 1
+                size_px = self._face.size_px
+                yield np.full((size_px, size_px, 3), (200, self._frames % 256, 30), np.uint8)
+        finally:
+            self._face.stopped.set()

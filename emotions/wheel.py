@@ -125,9 +125,14 @@ class Wheel:
 
         The mass of a class goes to the labels of that class, the more the nearer they lie to the class's own
         label: weight exp(-distance). A class's own label therefore gets most. The sum is kept.
+
+        Raises:
+            KeyError: A name is not a class; the message lists those that are.
         """
         fine = dict.fromkeys(self.labels, 0.0)
         for name, mass in coarse.items():
+            if name not in self.classes:
+                raise KeyError(f"{name!r} is not an emotion class; use one of: {', '.join(self.classes)}")
             members = [label.name for label in self.labels.values() if label.coarse == name]
             weights = {member: math.exp(-self.distance(name, member)) for member in members}
             total = sum(weights.values())
@@ -166,24 +171,44 @@ def load() -> Wheel:
     Raises:
         ValueError: The data file contradicts itself.
     """
-    content = tomllib.loads(resources.files("emotions").joinpath("ontology.toml").read_text("utf-8"))
+    return parse(resources.files("emotions").joinpath("ontology.toml").read_text("utf-8"))
+
+
+def parse(text: str) -> Wheel:
+    """Returns the wheel that `text`, TOML as in `ontology.toml`, describes.
+
+    Raises:
+        ValueError: It is not TOML, lacks a part or contradicts itself; the message says where.
+    """
+    content = tomllib.loads(text)
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-    labels = {
-        name: Label(name=name, angle_deg=row.pop("angle_deg", None), **row) for name, row in content["labels"].items()
-    }
+    try:
+        wheel = _wheel(content, digest)
+    except KeyError as error:
+        raise ValueError(f"ontology.toml: {error} is missing") from error
+    _check(wheel)
+    return wheel
+
+
+def _wheel(content: Mapping[str, Any], digest: str) -> Wheel:
     hit = content["reproduction"]["hit"]
-    changes = {k: v for k, v in content["reproduction"]["render"].items() if k != "inherits"}
-    wheel = Wheel(
+    changes = {name: value for name, value in content["reproduction"]["render"].items() if name != "inherits"}
+    return Wheel(
         version=content["version"],
         digest=digest,
-        labels=labels,
+        labels={name: _label(name, row) for name, row in content["labels"].items()},
         classes=tuple(content["classes"]),
         styles=tuple(content["styles"]),
         policies=content["policies"],
         reproduction={"hit": hit, "render": hit | changes},
     )
-    _check(wheel)
-    return wheel
+
+
+def _label(name: str, row: Mapping[str, Any]) -> Label:
+    try:
+        return Label(**{"name": name, "angle_deg": None, **row})
+    except TypeError as error:
+        raise ValueError(f"ontology.toml: {name} has a field too many or too few ({error})") from error
 
 
 def _check(wheel: Wheel) -> None:
@@ -192,9 +217,20 @@ def _check(wheel: Wheel) -> None:
             raise ValueError(f"ontology.toml: {label.name} has an unknown class or style")
         if not (-1 <= label.valence <= 1 and -1 <= label.arousal <= 1 and 0 <= label.intensity <= 1):
             raise ValueError(f"ontology.toml: {label.name} lies outside the wheel")
+    for name in wheel.classes:
+        if name not in wheel.labels or wheel.labels[name].coarse != name:
+            raise ValueError(f"ontology.toml: class {name} is not a label of its own class")
     for name, policy in wheel.policies.items():
-        if not policy.get("mirror") and set(policy["reply"]) != set(wheel.labels):
-            raise ValueError(f"ontology.toml: policy {name} does not answer every label")
+        if not policy.get("mirror"):
+            _check_replies(wheel, name, policy.get("reply", {}))
     for name, table in wheel.reproduction.items():
-        if set(table) != set(wheel.labels):
-            raise ValueError(f"ontology.toml: reproduction.{name} does not map every label")
+        if set(table) != set(wheel.labels) or not set(table.values()) <= set(wheel.classes):
+            raise ValueError(f"ontology.toml: reproduction.{name} does not map every label, each to a class")
+
+
+def _check_replies(wheel: Wheel, policy: str, replies: Mapping[str, Any]) -> None:
+    if set(replies) != set(wheel.labels):
+        raise ValueError(f"ontology.toml: policy {policy} does not answer every label, or answers what is none")
+    for name, rule in replies.items():
+        if rule.get("label") not in wheel.labels or not rule.get("intensity", -1) > 0:
+            raise ValueError(f"ontology.toml: policy {policy} answers {name} with no label, or with no intensity")

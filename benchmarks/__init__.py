@@ -1,0 +1,1 @@
+"""Programs that print ratios side by side in one run."""

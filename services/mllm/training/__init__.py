@@ -1,0 +1,1 @@
+"""Trains what the mllm back-ends ship; no service imports it."""

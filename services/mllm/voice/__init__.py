@@ -1,0 +1,1 @@
+"""What the sound of a voice says about its speaker; used by the voice back-end."""

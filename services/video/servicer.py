@@ -18,6 +18,7 @@ from services.common.errors import FailedPrecondition, InvalidRequest
 from services.common.images import decode_image
 from services.common.inference import InferenceQueue
 from services.common.media import Collector
+from services.common.server import CHUNK_BYTES_MAX
 from services.video.domain import Backend, Expression, Performance, Portrait, Rig, Speech, Studio, VisemeSpan
 from services.video.encoding import FragmentedMp4
 
@@ -90,6 +91,9 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
                 f" {header.emotion.ontology_hash[:12] or 'not named'}, this service's is {self._wheel.digest[:12]};"
                 " deploy the same version of both"
             )
+        if header.emotion.label not in self._wheel.labels:
+            known = ", ".join(self._wheel.labels)
+            raise InvalidRequest("header.emotion.label", f"{header.emotion.label!r}; use one of: {known}")
         if not RATE_HZ_MIN <= header.sample_rate_hz <= RATE_HZ_MAX:
             problem = f"{header.sample_rate_hz}; send {RATE_HZ_MIN} to {RATE_HZ_MAX}"
             raise InvalidRequest("header.sample_rate_hz", problem)
@@ -141,6 +145,8 @@ def _to_portrait(content: bytes) -> Portrait:
 def _to_speech(part: pb.AnimateRequest, sample_rate_hz: int) -> Speech:
     if part.WhichOneof("part") != "speech":
         raise InvalidRequest("part", f"{part.WhichOneof('part')} is out of order; only speech follows the portrait")
+    if len(part.speech.samples) > CHUNK_BYTES_MAX:
+        raise InvalidRequest("speech.samples", f"{len(part.speech.samples)} bytes; send at most {CHUNK_BYTES_MAX}")
     if len(part.speech.samples) % 2:
         raise InvalidRequest("speech.samples", f"{len(part.speech.samples)} bytes; PCM s16le has two bytes a sample")
     return Speech(

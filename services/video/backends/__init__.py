@@ -1,0 +1,1 @@
+"""The renderers: one module each, named as the setting that chooses it."""

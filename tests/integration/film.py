@@ -33,20 +33,20 @@ class Film:
 
 def decode(mp4: bytes) -> Film:
     """Decodes a whole file."""
-    frames, sound, video_end_s, audio_end_s = [], [], 0.0, 0.0
+    frames, times_s, sound, audio_end_s = [], [], [], 0.0
     with av.open(io.BytesIO(mp4), mode="r") as file:
         video, audio = file.streams.video[0], file.streams.audio[0]
         for frame in file.decode(video, audio):
             if isinstance(frame, av.VideoFrame):
                 frames.append(frame.to_ndarray(format="rgb24").astype(np.uint8))
-                video_end_s = (frame.time or 0.0) + 1 / 25
+                times_s.append(frame.time or 0.0)
             elif isinstance(frame, av.AudioFrame):
                 sound.append(frame.to_ndarray()[0])
                 audio_end_s = (frame.time or 0.0) + frame.samples / frame.sample_rate
         return Film(
             frames=frames,
-            fps=len(frames) / video_end_s,
-            video_s=video_end_s,
+            fps=(len(frames) - 1) / (times_s[-1] - times_s[0]),
+            video_s=times_s[-1] + 1 / 25,
             audio_s=audio_end_s,
             samples=np.concatenate(sound).astype(np.float32),
             sample_rate_hz=audio.rate,

@@ -11,15 +11,20 @@ from services.common.errors import InvalidRequest, TooLarge
 
 ACCEPTED = "WAV, FLAC, MP3, AAC, Ogg, WebM/Matroska, MP4/MOV or AVI"
 
-SAMPLES_PER_TRACK_MAX = 12_000_000
-"""Samples (ISO/IEC 14496-12 sense) that one MP4 track may declare: 60 s of PCM at 192 kHz, rounded up.
+SAMPLES_MAX = 100_000
+"""Samples (coded pictures or pieces of sound, ISO/IEC 14496-12) that the tracks of an MP4 may declare together.
 
-The demuxer makes an index entry per declared sample, so a header of a few bytes could claim gigabytes.
+60 s hold 7200 pictures at 120 per second. The demuxer takes about 80 bytes for each that is declared, whether it is
+there or not, so a header of a few bytes could claim gigabytes.
 """
+
+PCM_SAMPLES_MAX = 3_000_000
+"""The same for uncompressed sound, where each of 48000 values per second is a sample."""
 
 _MP4_BOXES = frozenset({b"ftyp", b"styp", b"moov", b"mdat", b"wide", b"free", b"skip"})
 _MP4_PARENTS = frozenset({b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf"})
 _MP4_DEPTH_MAX = 8
+_MP4_PCM = frozenset({b"sowt", b"twos", b"lpcm", b"raw ", b"in24", b"in32", b"fl32", b"fl64", b"ulaw", b"alaw"})
 # Where a box that declares samples keeps their count, after its 8-byte head: sample size table (plain, compact), run.
 _MP4_COUNT_AT = {b"stsz": 8, b"stz2": 8, b"trun": 4}
 _WAV_SIZE_UNKNOWN = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000})
@@ -73,13 +78,16 @@ def _recognise(content: bytes) -> str | None:
 
 
 def _check_mp4(content: bytes, field: str) -> None:
+    most, declared = SAMPLES_MAX, {SAMPLES_MAX: 0, PCM_SAMPLES_MAX: 0}
     for name, body in _mp4_boxes(content, 0, len(content)):
-        at = _MP4_COUNT_AT.get(name)
-        declared = 0 if at is None else int.from_bytes(body[at : at + 4], "big")
-        if declared > SAMPLES_PER_TRACK_MAX:
+        if name == b"stsd":  # How the track is coded; it comes before the table of its samples.
+            most = PCM_SAMPLES_MAX if body[12:16] in _MP4_PCM else SAMPLES_MAX
+        if name in _MP4_COUNT_AT:
+            at = _MP4_COUNT_AT[name]
+            declared[most] += int.from_bytes(body[at : at + 4], "big")
+        if declared[most] > most:
             raise TooLarge(
-                field,
-                f"a track declares {declared} samples; a clip within limits has {SAMPLES_PER_TRACK_MAX} at most",
+                field, f"its tracks declare {declared[most]} samples; a clip within the limits has {most} at most"
             )
 
 

@@ -99,7 +99,7 @@ def _emotion(label: str) -> common.Emotion:
     wheel = emotions.load()
     row = wheel.label(label)
     return common.Emotion(
-        label=label, face_class=row.coarse, intensity=max(row.intensity, 0.8), ontology_hash=wheel.digest
+        label=label, face_class=row.coarse, intensity=1.0 if label != "neutral" else 0.0, ontology_hash=wheel.digest
     )
 
 

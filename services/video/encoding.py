@@ -91,9 +91,9 @@ class FragmentedMp4:
         if missing > 0:
             self._add_sound(np.zeros(missing, np.int16))
         for frame in self._resampler.resample(None):
-            self._container.mux(self._audio.encode(frame))
+            self._mux_sound(frame)
         self._container.mux(self._video.encode(None))
-        self._container.mux(self._audio.encode(None))
+        self._mux_sound(None)
         self._container.close()
         return list(self._sink.take(last=True))
 
@@ -124,7 +124,14 @@ class FragmentedMp4:
         frame.time_base = Fraction(1, self._audio_rate_hz)
         self._samples_in += len(samples)
         for resampled in self._resampler.resample(frame):
-            self._container.mux(self._audio.encode(resampled))
+            self._mux_sound(resampled)
+
+    def _mux_sound(self, frame: AudioFrame | None) -> None:
+        for packet in self._audio.encode(frame):
+            # The first packet only primes the decoder and lies before time zero; kept, it would make the muxer move
+            # everything but the first picture back by its length.
+            if packet.pts is not None and packet.pts >= 0:
+                self._container.mux(packet)
 
 
 class _Sink:

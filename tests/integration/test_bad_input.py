@@ -158,7 +158,7 @@ def test_a_video_without_a_face_makes_the_face_voter_abstain(take: Take, hello: 
     [
         (b"no picture", ["portrait", "PNG"]),
         ("noise", ["portrait", "face"]),
-        ("two", ["portrait", "two"]),
+        ("two", ["portrait", "2 faces"]),
     ],
 )
 def test_a_portrait_without_one_usable_face_is_refused(client: Client, portrait: bytes | str, words: list[str]) -> None:

@@ -9,7 +9,7 @@ from e3rg.understanding.v1 import understanding_pb2 as understanding
 from local.deployment import Deployment
 from local.message import IDENTITIES, Spoken
 from perception.face import FaceReader
-from perception.voice import VoiceReader, envelope_distance_db, semitones
+from perception.voice import Prosody, VoiceReader, envelope_distance_db, semitones
 from services.common.images import decode_image
 from services.common.media import float_of_pcm
 from tests.integration.conftest import Turn
@@ -152,25 +152,27 @@ def test_happy_and_sad_differ_in_voice_and_face(emotional: Callable[[str, str], 
     assert np.mean([brow_rise(face) for face in crying]) > np.mean([brow_rise(face) for face in smiling])
 
 
-def test_two_identities_have_two_voices_and_keep_them(emotional: Callable[[str, str], Turn]) -> None:
+def voice_distance(one: Prosody, other: Prosody) -> float:
+    """Pitch and vocal tract together, each in units of what tells two speakers apart: 4 semitones, 3 dB."""
+    pitch = semitones(one.pitch_hz, other.pitch_hz) / 4
+    return float(np.hypot(pitch, envelope_distance_db(one.envelope, other.envelope) / 3))
+
+
+def test_two_identities_have_two_voices_and_keep_them(user_says: Callable[[str, str, str], Spoken]) -> None:
     reader = VoiceReader()
+    text = "I wanted to tell you about my day, because a lot has happened since we talked last week."
     sound = {
-        (identity, emotion): reader.read(float_of_pcm(turn.pcm), turn.sample_rate_hz)
-        for identity in ("anna", "marcus")
-        for emotion in ("happy", "sad")
-        for turn in [emotional(identity, emotion)]
+        (who, label): reader.read(float_of_pcm(spoken.pcm), spoken.sample_rate_hz)
+        for who in ("anna", "marcus")
+        for label in ("happy", "sad", "neutral")
+        for spoken in [user_says(text, who, label)]
     }
-    for emotion in ("happy", "sad"):
-        assert semitones(sound["anna", emotion].pitch_hz, sound["marcus", emotion].pitch_hz) > 6
-    within = max(
-        envelope_distance_db(sound[name, "happy"].envelope, sound[name, "sad"].envelope) for name in ("anna", "marcus")
-    )
-    between = min(
-        envelope_distance_db(sound["anna", one].envelope, sound["marcus", other].envelope)
-        for one in ("happy", "sad")
-        for other in ("happy", "sad")
-    )
-    assert within < between
+    for label in ("happy", "sad", "neutral"):
+        anna, marcus = sound["anna", label], sound["marcus", label]
+        assert semitones(anna.pitch_hz, marcus.pitch_hz) > 6
+        for who, other in (("anna", "marcus"), ("marcus", "anna")):
+            mine, theirs = (voice_distance(sound[who, label], sound[calm, "neutral"]) for calm in (who, other))
+            assert 1.5 * mine < theirs, f"{who} sounds like {other} when {label}"
 
 
 def test_an_override_drives_text_voice_and_face(emotional: Callable[[str, str], Turn]) -> None:

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 import emotions
 from perception.voice import VoiceReader, resample
 from services.mllm.backends.voice import VoiceBackend, create
-from services.mllm.domain import AUDIO_RATE_HZ, Level, Message, Modality, Prediction, Transcriber
+from services.mllm.domain import (
+    AUDIO_RATE_HZ,
+    NEUTRAL_CLEAR_MIN,
+    Level,
+    Message,
+    Modality,
+    Prediction,
+    Transcriber,
+    expression_vote,
+)
 from services.mllm.voice.cues import PRIOR, PROFILES, Cues, cues_of, syllables, weigh
 
 Floats = NDArray[np.float32]
@@ -181,8 +190,51 @@ def test_a_low_voice_is_not_taken_for_a_sad_one(backend: VoiceBackend, speaker: 
     # The same delivery an octave and a fifth of an octave lower, as a man would say it.
     high, low = (backend.predict(Message(audio=speaker(pitch=pitch), text=SENTENCE)) for pitch in (1.0, 0.57))
     for vote in (high, low):
-        assert max(vote.distribution, key=vote.distribution.__getitem__) == "neutral"
-    assert abs(arousal(high) - arousal(low)) < 0.15
+        assert vote.abstained.startswith("no clear expression: neutral 0.4")
+    assert abs(float(high.evidence["arousal"]) - float(low.evidence["arousal"])) < 0.15
+
+
+def test_someone_who_just_reads_gets_no_vote_but_the_measurements(backend: VoiceBackend, speaker: Speaker) -> None:
+    vote = backend.predict(Message(audio=speaker()))
+    assert re.fullmatch(r"no clear expression: neutral 0\.4\d, \w+ 0\.1\d", vote.abstained)
+    assert vote.distribution == {}
+    assert vote.saw == {Modality.AUDIO}
+    assert re.match(r"\d+, [+-]\d\.\d deviations", vote.evidence["pitch_hz"])
+    assert "valence" in vote.evidence
+
+
+EYES = frozenset({Modality.VIDEO})
+MEASURED = {"strongest_actions": "none"}
+
+
+def test_unclear_neutral_is_an_abstention_that_keeps_its_evidence() -> None:
+    vote = expression_vote({"happy": 0.21, "sad": 0.19, "neutral": 0.44, "fear": 0.16}, EYES, MEASURED)
+    reason = "no clear expression: neutral 0.44, happy 0.21"
+    assert vote == Prediction(Level.CLASS, {}, EYES, "classified", abstained=reason, evidence=MEASURED)
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        {"neutral": NEUTRAL_CLEAR_MIN, "happy": 1 - NEUTRAL_CLEAR_MIN},
+        {"happy": 0.3, "neutral": 0.7},
+        {"neutral": 1.0},
+        # An emotion need not be clear: this is about neutral.
+        {"neutral": 0.25, "happy": 0.26, "sad": 0.24, "fear": 0.25},
+        {"happy": 0.4, "sad": 0.6},
+    ],
+)
+def test_clear_neutral_and_any_emotion_is_a_vote(distribution: dict[str, float]) -> None:
+    vote = expression_vote(distribution, EYES, MEASURED)
+    assert vote == Prediction(Level.CLASS, distribution, EYES, "classified", evidence=MEASURED)
+
+
+def test_the_line_of_clear_neutral_is_where_it_is_said_to_be() -> None:
+    assert NEUTRAL_CLEAR_MIN == 0.5
+    for above, votes in ((1e-6, True), (-1e-6, False)):
+        neutral = NEUTRAL_CLEAR_MIN + above
+        distribution = {"neutral": neutral, "happy": 0.3, "sad": 0.7 - neutral}
+        assert bool(expression_vote(distribution, EYES, MEASURED).distribution) is votes
 
 
 def test_the_vote_is_a_soft_distribution_over_classes_with_measurements(backend: VoiceBackend, lively: Floats) -> None:

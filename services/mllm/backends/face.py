@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from perception.face import Face, FaceBox, FaceReader
-from services.mllm.domain import Card, Frame, Level, Message, Modality, Prediction
+from services.mllm.domain import Card, Frame, Level, Message, Modality, Prediction, expression_vote
 from services.mllm.expression.actions import UNITS, Actions, read_actions
 from services.mllm.expression.classes import NETWORK_CLASSES, classes_of
 
@@ -103,7 +103,7 @@ class FaceBackend:
         )
 
     def predict(self, message: Message) -> Prediction:
-        """Votes on the face in the message's frames; abstains when there is none that can be read."""
+        """Votes on the face in the message's frames; abstains when none can be read or shows anything clear."""
         if not message.frames:
             return _abstention("the message has no video frames", saw=False)
         frames = _spread(message.frames, FRAMES_MAX)
@@ -161,13 +161,7 @@ def _vote(looks: Sequence[_Look], frames: int) -> Prediction:
     most = max(look.faces for look in looks)
     if most > 1:
         evidence["faces"] = f"up to {most} in a frame; the largest was read"
-    return Prediction(
-        level=Level.CLASS,
-        distribution=classes_of(actions, network, reliability),
-        saw=frozenset({Modality.VIDEO}),
-        parse="classified",
-        evidence=evidence,
-    )
+    return expression_vote(classes_of(actions, network, reliability), frozenset({Modality.VIDEO}), evidence)
 
 
 def robust_mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:

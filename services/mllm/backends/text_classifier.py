@@ -6,7 +6,6 @@ Classification"). The head is a softmax regression that `services.mllm.training.
 sentences, `services/mllm/training/sentences.toml`, and to nothing else.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 import emotions
 from emotions import Wheel
 from perception.text import DIMENSIONS, SentenceReader
+from services.common.weights import digest_of
 from services.mllm.domain import Card, Level, Message, Modality, Prediction
 
 HEAD_PATH = Path(__file__).with_suffix(".npz")
@@ -177,7 +177,8 @@ def create() -> TextClassifierBackend:
         ValueError: The head does not fit the wheel.
     """
     folder = Settings().models_dir
-    digest = _digest(folder / "minilm/model.onnx", folder / "minilm/tokenizer.json", folder / "emoji/nade_250k_hp.ftz")
+    weights = (folder / "minilm/model.onnx", folder / "minilm/tokenizer.json", folder / "emoji/nade_250k_hp.ftz")
+    digest = digest_of(*weights, HEAD_PATH)
     backend = TextClassifierBackend(FeatureReader(folder), Head.load(HEAD_PATH), emotions.load(), digest)
     backend.predict(Message(text="A first message, so that the first caller does not wait."))
     return backend
@@ -197,14 +198,3 @@ def _to_prediction(vote: Mapping[str, float], with_earlier: bool, words: int) ->
     if with_earlier:
         evidence["read"] = "together with the user's message before, because this one says little"
     return Prediction(Level.LABEL, vote, frozenset({Modality.TEXT}), "classified", evidence=evidence)
-
-
-def _digest(*paths: Path) -> str:
-    """SHA-256 over the digests of the weights and of the head, in order."""
-    total = hashlib.sha256()
-    for path in (*paths, HEAD_PATH):
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} is missing; `make models` puts the models there")
-        with path.open("rb") as file:
-            total.update(hashlib.file_digest(file, "sha256").digest())
-    return total.hexdigest()

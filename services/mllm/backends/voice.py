@@ -4,7 +4,6 @@ The vote is about the voice alone, by the rules of `services.mllm.voice.cues`; w
 voters. Whisper: Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision" (2022).
 """
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,17 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 import emotions
 from emotions import Wheel
 from perception.voice import Prosody, VoiceReader
-from services.mllm.domain import AUDIO_RATE_HZ, Card, Level, Message, Modality, Prediction, Transcript
+from services.common.weights import digest_of
+from services.mllm.domain import (
+    AUDIO_RATE_HZ,
+    Card,
+    Level,
+    Message,
+    Modality,
+    Prediction,
+    Transcript,
+    expression_vote,
+)
 from services.mllm.voice.cues import PROFILES, Cues, cues_of, weigh
 
 WEIGHTS = ("config.json", "model.bin", "tokenizer.json", "vocabulary.txt")
@@ -68,7 +77,7 @@ class VoiceBackend:
         self.card = Card("whisper-tiny-en-prosody", digest, frozenset({Modality.AUDIO}), Level.CLASS)
 
     def predict(self, message: Message) -> Prediction:
-        """Votes on the voice; abstains when there is no audio, hardly any speech, or no pitch in it."""
+        """Votes on the voice; abstains when there is no audio, hardly any speech, no pitch in it or nothing clear."""
         if message.audio is None:
             return _abstention("no audio", frozenset())
         speech = _speech(message.audio)
@@ -82,7 +91,7 @@ class VoiceBackend:
         cues = cues_of(prosody, message.text)
         vote = weigh(cues)
         evidence = _evidence(prosody, cues, speech_s) | _place(vote, self._wheel)
-        return Prediction(Level.CLASS, vote, frozenset({Modality.AUDIO}), "classified", evidence=evidence)
+        return expression_vote(vote, frozenset({Modality.AUDIO}), evidence)
 
     def transcribe(self, audio: Floats) -> Transcript:
         """Transcribes English speech, float32 (n,) at 16 kHz.
@@ -120,7 +129,7 @@ def create() -> VoiceBackend:
     """
     settings = Settings()
     folder = settings.models_dir / "whisper-tiny-en"
-    digest = _digest(folder)
+    digest = digest_of(*(folder / name for name in WEIGHTS))
     whisper = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True)
     reader = VoiceReader()
     _warm(whisper, reader)
@@ -165,14 +174,3 @@ def _warm(whisper: WhisperModel, reader: VoiceReader) -> None:
     reader.read(hum, AUDIO_RATE_HZ)
     # A hum is no speech: without a limit Whisper might go on about it for long.
     list(whisper.transcribe(hum, language="en", beam_size=1, temperature=0.0, max_new_tokens=4)[0])
-
-
-def _digest(folder: Path) -> str:
-    """SHA-256 over the digests of Whisper's files, in order."""
-    total = hashlib.sha256()
-    for path in (folder / name for name in WEIGHTS):
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} is missing; `make models` puts it there")
-        with path.open("rb") as file:
-            total.update(hashlib.file_digest(file, "sha256").digest())
-    return total.hexdigest()

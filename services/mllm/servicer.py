@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from services.common.errors import FailedPrecondition, InvalidRequest, Unsupport
 from services.common.images import decode_image
 from services.common.inference import InferenceQueue
 from services.common.media import Collector, float_of_pcm
+from services.common.server import CHUNK_BYTES_MAX
 from services.mllm.domain import (
     AUDIO_RATE_HZ,
     Answer,
@@ -36,6 +37,10 @@ TEXT_CHARS_MAX = 4000
 AUDIO_BYTES_MAX = 60 * AUDIO_RATE_HZ * 2
 FRAMES_MAX = 64
 
+_SPEAKERS: dict[common.Speaker, Literal["user", "avatar"]] = {
+    common.SPEAKER_USER: "user",
+    common.SPEAKER_AVATAR: "avatar",
+}
 _LEVELS = {Level.LABEL: pb.LEVEL_LABEL, Level.CLASS: pb.LEVEL_CLASS}
 _MODALITIES = {
     Modality.TEXT: common.MODALITY_TEXT,
@@ -116,7 +121,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
                 case "frame" if header:
                     if len(frames) == FRAMES_MAX:
                         raise InvalidRequest("frame", f"more than {FRAMES_MAX} frames; send fewer")
-                    frames.append(Frame(part.frame.time_s, decode_image(part.frame.jpeg, "frame.jpeg")))
+                    frames.append(_to_frame(part.frame))
                 case found:
                     raise InvalidRequest(
                         "part", f"{found or 'nothing'} is out of order; send one header first, then media"
@@ -127,7 +132,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             text=header.text,
             audio=_to_samples(audio),
             frames=tuple(frames),
-            history=_to_history(header.history),
+            history=_to_history(header.history, "header.history"),
         )
 
     def _to_reply_request(self, request: pb.WriteReplyRequest) -> ReplyRequest:
@@ -135,7 +140,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         if not request.text.strip():
             raise InvalidRequest("text", "empty; a reply needs something to reply to")
         return ReplyRequest(
-            message=Message(text=request.text, history=_to_history(request.history)),
+            message=Message(text=request.text, history=_to_history(request.history, "history")),
             user_emotion=self._to_label(request.user_emotion, "user_emotion"),
             reply_emotion=self._to_label(request.reply_emotion, "reply_emotion"),
             profile=Profile(
@@ -174,10 +179,20 @@ def _to_samples(audio: Collector) -> "np.ndarray[tuple[int], np.dtype[np.float32
     return float_of_pcm(pcm) if pcm else None
 
 
-def _to_history(history: Iterable[common.Utterance]) -> tuple[Utterance, ...]:
-    return tuple(
-        Utterance("user" if row.speaker == common.SPEAKER_USER else "avatar", row.text, row.emotion) for row in history
-    )
+def _to_frame(frame: pb.Frame) -> Frame:
+    if len(frame.jpeg) > CHUNK_BYTES_MAX:
+        raise InvalidRequest("frame.jpeg", f"{len(frame.jpeg)} bytes; send at most {CHUNK_BYTES_MAX}")
+    return Frame(frame.time_s, decode_image(frame.jpeg, "frame.jpeg"))
+
+
+def _to_history(history: Iterable[common.Utterance], field: str) -> tuple[Utterance, ...]:
+    utterances = []
+    for place, row in enumerate(history):
+        if row.speaker not in _SPEAKERS:
+            problem = f"{row.speaker}; use SPEAKER_USER or SPEAKER_AVATAR"
+            raise InvalidRequest(f"{field}[{place}].speaker", problem)
+        utterances.append(Utterance(_SPEAKERS[row.speaker], row.text, row.emotion))
+    return tuple(utterances)
 
 
 def _to_modalities(modalities: Iterable[Modality]) -> list[common.Modality]:

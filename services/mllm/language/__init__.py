@@ -1,0 +1,1 @@
+"""The language model's runtime, and the vote that is read from its likelihoods."""

@@ -1,0 +1,159 @@
+"""Writes a reply: sentence by sentence, several candidates for each, the best that passes the gate is said."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emotions import Wheel
+from services.common.errors import InvalidRequest
+from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence
+from services.mllm.language.model import Candidate, LanguageModel, Sampling
+from services.mllm.reply.crisis import is_crisis
+from services.mllm.reply.exemplars import CRISIS, Embedder, Exemplars
+from services.mllm.reply.gate import Gate, Situation, sentences, words
+from services.mllm.reply.prompt import ReplyPrompt
+from services.mllm.reply.rank import rank
+
+DEGRADED = "exemplar"
+SIMILARITY_MIN = 0.52
+"""A stored reply to another message is used from this similarity of the two messages on; below it, a general one."""
+SAME_LABEL_BONUS = 0.08
+FIRST_FIT_MIN, NEXT_FIT_MIN = 0.46, 0.43
+"""A sentence farther than this from every stored reply to this emotion (`Ranked.fit`) is most often nonsense; read off
+the candidates for the benchmark's messages."""
+GRAVE_LABEL = "sad"
+"""Whose general replies are used when a grave message came with a happy label."""
+WORDS_ENOUGH = 4
+"""A first sentence shorter than this does not stand alone."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How candidates are drawn for a sentence: how many, how long, how freely."""
+
+    count: int
+    tokens_max: int
+    temperature: float
+    top_p: float
+
+
+class ReplyWriter:
+    """Writes replies with `model`, helped by the stored ones."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompt: ReplyPrompt,
+        wheel: Wheel,
+        embedder: Embedder,
+        exemplars: Exemplars,
+        gate: Gate,
+        first: Drawing,
+        then: Drawing,
+    ) -> None:
+        self._model, self._prompt, self._wheel = model, prompt, wheel
+        self._embedder, self._exemplars, self._gate = embedder, exemplars, gate
+        self._first, self._then = first, then
+
+    def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
+        """Yields the reply's sentences, then its record; each sentence is computed when it is asked for.
+
+        Raises:
+            InvalidRequest: The message has no text, or an emotion is no label of the wheel.
+        """
+        message = request.message.text
+        if not message.strip():
+            raise InvalidRequest("message.text", "is empty; a reply needs words to answer")
+        for field in ("user_emotion", "reply_emotion"):
+            if getattr(request, field) not in self._wheel.labels:
+                raise InvalidRequest(field, f"{getattr(request, field)!r} is not a label of the emotion wheel")
+        return self._reply(request)
+
+    def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
+        situation = self._situation(request)
+        vector = self._embedder.embed([request.message.text])[0]
+        crisis = self._exemplars.nearest(vector, (CRISIS,))[0]
+        if is_crisis(request.message.text, crisis.similarity):
+            yield from map(ReplySentence, sentences(crisis.exemplar.reply))
+            yield ReplyRecord(DEGRADED, 0, ("crisis: the message speaks of self-harm, so a stored reply answers it",))
+            return
+        rejected: list[str] = []
+        prompt = self._prompt.text(request)
+        drawn = self._draw(prompt, self._first, self._prompt.first_grammar, request.seed)
+        first = self._best(drawn, situation, vector, request.user_emotion, FIRST_FIT_MIN, rejected)
+        if first is None:
+            yield from map(ReplySentence, self._stored(request, situation, vector))
+            yield ReplyRecord(DEGRADED, len(drawn), tuple(rejected))
+            return
+        yield ReplySentence(first.text)
+        situation = replace(situation, said=(first.text,))
+        more = self._draw(prompt + first.text, self._then, self._prompt.next_grammar, request.seed + 1, go_on=True)
+        written = [candidate for candidate in more if candidate.text]
+        second = self._best(written, situation, vector, request.user_emotion, NEXT_FIT_MIN, rejected)
+        degraded = ""
+        if second is not None:
+            yield ReplySentence(second.text)
+        elif len(words(first.text)) < WORDS_ENOUGH:
+            degraded = DEGRADED
+            yield ReplySentence(self._stored(request, situation, vector)[-1])
+        yield ReplyRecord(degraded, len(drawn) + len(written), tuple(rejected))
+
+    def _draw(self, prompt: str, drawing: Drawing, grammar: str, seed: int, go_on: bool = False) -> list[Candidate]:
+        sampling = Sampling(
+            drawing.count, drawing.tokens_max, drawing.temperature, drawing.top_p, grammar, seed & 0x7FFFFFFF
+        )
+        return self._model.sample(prompt, sampling, go_on)
+
+    def _best(
+        self,
+        drawn: list[Candidate],
+        situation: Situation,
+        vector: NDArray[np.float32],
+        label: str,
+        fit_min: float,
+        rejected: list[str],
+    ) -> Candidate | None:
+        passed: dict[str, Candidate] = {}
+        for candidate in drawn:
+            reason = self._gate.refusal(candidate.text, situation)
+            if reason:
+                rejected.append(f"{reason}: {candidate.text}")
+            else:
+                passed.setdefault(candidate.text, candidate)
+        ranked = rank(list(passed.values()), vector, label, self._exemplars, self._embedder)
+        rejected.extend(f"unlike any answer: {one.candidate.text}" for one in ranked if one.fit < fit_min)
+        return next((one.candidate for one in ranked if one.fit >= fit_min), None)
+
+    def _stored(self, request: ReplyRequest, situation: Situation, vector: NDArray[np.float32]) -> tuple[str, ...]:
+        """The stored reply that fits best: to a similar message if the gate lets it pass here, else a general one."""
+        label = self._wheel.label(request.user_emotion)
+        kin = [one.name for one in self._wheel.labels.values() if one.coarse == label.coarse]
+        matches = self._exemplars.nearest(vector, kin)
+        matches.sort(key=lambda match: -match.similarity - SAME_LABEL_BONUS * (match.exemplar.label == label.name))
+        for match in matches[:8]:
+            if match.similarity >= SIMILARITY_MIN and self._passes(sentences(match.exemplar.reply), situation):
+                return sentences(match.exemplar.reply)
+        for name in (label.name, GRAVE_LABEL):
+            fresh = [reply for reply in self._exemplars.general[name] if self._passes(sentences(reply), situation)]
+            if fresh:
+                return sentences(fresh[request.seed % len(fresh)])
+        return sentences(self._exemplars.general[label.name][0])
+
+    def _passes(self, reply: tuple[str, ...], situation: Situation) -> bool:
+        for sentence in reply:
+            if self._gate.refusal(sentence, situation):
+                return False
+            situation = replace(situation, said=(*situation.said, sentence))
+        return True
+
+    def _situation(self, request: ReplyRequest) -> Situation:
+        history = request.message.history
+        return Situation(
+            message=request.message.text,
+            valence=self._wheel.label(request.user_emotion).valence,
+            earlier=tuple(turn.text for turn in history if turn.speaker == "avatar"),
+            context=tuple(turn.text for turn in history if turn.speaker == "user"),
+            name=request.profile.name,
+        )

@@ -1,0 +1,38 @@
+"""Prints the `[prior]` of a vote prompt: `python -m services.mllm.training.vote_prior vote-1`.
+
+The mean log-likelihood of each label over the stored messages; run it after a change of the prompt.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import emotions
+from services.mllm.language.model import LanguageModel
+from services.mllm.language.vote import VotePrompt, label_pieces
+from services.mllm.reply.exemplars import CRISIS, Exemplars
+
+PAIRS_PER_LABEL = 5
+
+
+def main() -> None:
+    """Runs the program."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prompt", help="name of a file of services/mllm/prompts")
+    parser.add_argument("--models", type=Path, default=Path(".models"), help="the model folder")
+    arguments = parser.parse_args()
+    weights = arguments.models / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    model = LanguageModel(weights, context_tokens=1024, candidates_max=1)
+    prompt, labels = VotePrompt.load(arguments.prompt), tuple(emotions.load().labels)
+    pairs = [pair for pair in Exemplars().pairs if pair.label != CRISIS]
+    messages = [pair.message for label in labels for pair in [p for p in pairs if p.label == label][:PAIRS_PER_LABEL]]
+    pieces = label_pieces(prompt, labels)
+    rows = np.array([model.likelihoods(prompt.text(message), pieces) for message in messages])
+    model.close()
+    for label, mean in zip(labels, rows.mean(axis=0), strict=True):
+        print(f"{label} = {mean:.3f}")
+
+
+if __name__ == "__main__":
+    main()

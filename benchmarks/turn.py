@@ -71,9 +71,14 @@ def one_after_another(deployment: Deployment, header: pb.RespondHeader, audio: b
     with grpc.insecure_channel(at["understanding"]) as channel:
         stub = understanding_pb2_grpc.UnderstandingServiceStub(channel)
         understood = stub.Understand(_parts(header, audio, video))
-        reply = common.Emotion()
-        reply.CopyFrom(understood.emotion)
-        order = mllm.WriteReplyRequest(text=understood.text, user_emotion=understood.emotion, reply_emotion=reply)
+        felt = emotions.load().reply_to(understood.emotion.label)
+        reply = common.Emotion(label=felt.label, intensity=felt.intensity, ontology_hash=emotions.load().digest)
+        order = mllm.WriteReplyRequest(
+            text=understood.text,
+            user_emotion=understood.emotion,
+            reply_emotion=reply,
+            profile=common.Profile(name="Anna", age="young", gender="female", timbre="mid", language="en"),
+        )
         parts = stub.WriteReply(understanding.WriteReplyRequest(reply=order))
         text = " ".join(part.sentence for part in parts if part.sentence)
     spoken = speak(at["tts"], text, header.identity, reply.label)

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from emotions import Wheel
@@ -20,12 +20,31 @@ class Voter(Protocol[Message_contra, Source]):
 
     name: str
 
+    async def wordless(self) -> bool:
+        """Tells whether it votes without the words of a message, so that it need not wait for a transcript.
+
+        Raises:
+            ServiceError: It cannot be reached.
+        """
+
     async def vote(self, message: Message_contra, timeout_s: float) -> Vote[Source]:
         """Returns its vote, or that it abstains.
 
         Raises:
             ServiceError: It cannot be reached, or failed.
         """
+
+
+@dataclass(frozen=True)
+class Ahead(Generic[Source]):
+    """Votes that were asked for ahead of the words, by the voter's name."""
+
+    votes: Mapping[str, asyncio.Future[Vote[Source]]] = field(default_factory=dict)
+
+    def cancel(self) -> None:
+        """Stops those that still work."""
+        for vote in self.votes.values():
+            vote.cancel()
 
 
 @dataclass(frozen=True)
@@ -44,24 +63,31 @@ class Panel(Generic[Message, Source]):
     quorum: int
     deadline_s: float
 
-    async def decide(self, message: Message) -> Decision[Source]:
-        """Asks every voter and decides over the votes that came in time.
+    async def begin(self, message: Message) -> Ahead[Source]:
+        """Asks those who need no words, while the words of `message` are still being transcribed."""
+        wordless = await asyncio.gather(*(voter.wordless() for voter in self.voters), return_exceptions=True)
+        asked = [voter for voter, answer in zip(self.voters, wordless, strict=True) if answer is True]
+        return Ahead({voter.name: asyncio.ensure_future(voter.vote(message, self.deadline_s)) for voter in asked})
+
+    async def decide(self, message: Message, ahead: Ahead[Source] | None = None) -> Decision[Source]:
+        """Asks every voter that was not asked ahead, and decides over the votes that come in time.
 
         Raises:
             NotReady: Fewer votes than the quorum count; the message says what became of each voter.
         """
-        votes = await asyncio.gather(*(self._ask(voter, message) for voter in self.voters))
+        votes = await asyncio.gather(*(self._ask(voter, message, ahead or Ahead()) for voter in self.voters))
         counted = sum(vote.status is Status.VOTED for vote in votes)
         if counted < self.quorum:
             fates = "; ".join(f"{vote.voter} {vote.status} ({vote.reason})" for vote in votes if vote.reason)
             raise NotReady(f"{counted} of the {self.quorum} votes needed: {fates}")
         return decide(votes, self.wheel)
 
-    async def _ask(self, voter: Voter[Message, Source], message: Message) -> Vote[Source]:
+    async def _ask(self, voter: Voter[Message, Source], message: Message, ahead: Ahead[Source]) -> Vote[Source]:
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(self.deadline_s):
-                return await voter.vote(message, self.deadline_s)
+                asked = ahead.votes.get(voter.name)
+                return await (asked if asked else voter.vote(message, self.deadline_s))
         except TimeoutError:
             return Vote(voter.name, Status.LATE, f"no answer within {self.deadline_s:g} s", latency_s=self.deadline_s)
         except ServiceError as error:

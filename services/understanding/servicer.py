@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
@@ -13,8 +14,8 @@ from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest, ServiceError
 from services.common.media import Collector
 from services.understanding.domain import RULE, Decision, Status, Vote
-from services.understanding.intake import Intake, Perceived
-from services.understanding.panel import Panel
+from services.understanding.intake import Intake, Received, Words
+from services.understanding.panel import Ahead, Panel
 from services.understanding.voters import Answer, Message, MllmVoter
 
 TEXT_CHARS_MAX = 4000
@@ -26,6 +27,17 @@ _STATUSES = {
     Status.LATE: pb.VOTE_STATUS_LATE,
     Status.FAILED: pb.VOTE_STATUS_FAILED,
 }
+
+
+@dataclass(frozen=True)
+class _Perceived:
+    """A message before the vote."""
+
+    received: Received
+    words: Words
+    ahead: Ahead[Answer]
+    decode_s: float
+    transcribe_s: float
 
 
 class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer):
@@ -56,22 +68,53 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         header = await self._read_header(parts)
         audio, video = await _read_media(parts, header)
         # The media are worked on while the caller still recalls what was said before.
-        perceiving = asyncio.create_task(self._intake.perceive(header.text, audio, video))
+        perceiving = asyncio.create_task(self._perceive(header.text, audio, video))
         try:
             history = await _read_context(parts)
-            perceived = await perceiving
+            return await self._decide(await perceiving, history)
         finally:
             perceiving.cancel()
-        message = Message(
-            text=perceived.text,
-            audio=perceived.audio,
-            frames=perceived.frames,
-            history=history,
-            ontology_hash=self._wheel.digest,
-        )
+            perceiving.add_done_callback(_stop)
+
+    async def _perceive(self, text: str, audio: bytes, video: bytes) -> _Perceived:
+        """Decodes, then transcribes while those who need no words already vote."""
         started_s = time.monotonic()
-        decision = await self._panel.decide(message)
-        return self._to_response(perceived, decision, time.monotonic() - started_s)
+        if not (text.strip() or audio or video):
+            raise InvalidRequest("header.text", "the message is empty; send text, audio or video")
+        received = await self._intake.receive(audio, video)
+        decoded_s = time.monotonic()
+        ahead = await self._panel.begin(self._message(received)) if received.frames else Ahead[Answer]()
+        try:
+            words = await self._intake.words(text, received)
+        except BaseException:
+            ahead.cancel()
+            raise
+        transcribe_s = time.monotonic() - decoded_s if words.transcribed else 0.0
+        return _Perceived(received, words, ahead, decoded_s - started_s, transcribe_s)
+
+    async def _decide(self, perceived: _Perceived, history: tuple[common.Utterance, ...]) -> pb.UnderstandResponse:
+        started_s = time.monotonic()
+        message = self._message(perceived.received, perceived.words.text, history)
+        decision = await self._panel.decide(message, perceived.ahead)
+        label = self._wheel.label(decision.label)
+        return pb.UnderstandResponse(
+            text=perceived.words.text,
+            transcribed=perceived.words.transcribed,
+            emotion=common.Emotion(
+                label=label.name,
+                face_class=label.coarse,
+                intensity=label.intensity,
+                ontology_hash=self._wheel.digest,
+            ),
+            record=_to_record(decision),
+            notes=perceived.received.notes,
+            decode_s=perceived.decode_s,
+            transcribe_s=perceived.transcribe_s,
+            vote_s=time.monotonic() - started_s,
+        )
+
+    def _message(self, received: Received, text: str = "", history: tuple[common.Utterance, ...] = ()) -> Message:
+        return Message(text, received.audio, received.frames, history, self._wheel.digest)
 
     async def WriteReply(self, request: pb.WriteReplyRequest, context: Any) -> AsyncIterator[pb.WriteReplyResponse]:
         async with aclosing(self._writer.write_reply(request.reply)) as parts:
@@ -98,23 +141,11 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
                 raise InvalidRequest(f"header.{field}_size_bytes", f"{size}; send at most {FILE_BYTES_MAX}")
         return header
 
-    def _to_response(self, perceived: Perceived, decision: Decision[Answer], vote_s: float) -> pb.UnderstandResponse:
-        label = self._wheel.label(decision.label)
-        return pb.UnderstandResponse(
-            text=perceived.text,
-            transcribed=perceived.transcribed,
-            emotion=common.Emotion(
-                label=label.name,
-                face_class=label.coarse,
-                intensity=label.intensity,
-                ontology_hash=self._wheel.digest,
-            ),
-            record=_to_record(decision),
-            notes=perceived.notes,
-            decode_s=perceived.decode_s,
-            transcribe_s=perceived.transcribe_s,
-            vote_s=vote_s,
-        )
+
+def _stop(perceiving: asyncio.Task[_Perceived]) -> None:
+    """Stops the votes that were asked for ahead and that nobody will count any more."""
+    if not perceiving.cancelled() and perceiving.exception() is None:
+        perceiving.result().ahead.cancel()
 
 
 async def _seat(voter: MllmVoter) -> pb.Seat:

@@ -68,6 +68,14 @@ class MllmVoter:
         async with clients.calling(f"mllm {self.name}"):
             return await self._stub.GetModel(pb.GetModelRequest(), **clients.options(CARD_TIMEOUT_S))
 
+    async def wordless(self) -> bool:
+        """Tells whether it perceives pictures only.
+
+        Raises:
+            ServiceError: It cannot be reached.
+        """
+        return set((await self.model()).perceives) == {common.MODALITY_VIDEO}
+
     async def vote(self, message: Message, timeout_s: float) -> Vote[Answer]:
         """Asks for its vote.
 

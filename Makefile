@@ -52,11 +52,13 @@ clean: ## Remove everything that was installed, fetched or written
 	    { echo "Python 3.11, 3.12 or 3.13 is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.11 …"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	    { echo "Python's venv is missing. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import ctypes; ctypes.CDLL("libgomp.so.1")' 2>/dev/null || \
+	    { echo "The language model's runtime needs libgomp. On Debian and Ubuntu: apt-get install libgomp1"; exit 1; }
 	$(PYTHON) -m venv .venv
 
 .venv/all.stamp: pyproject.toml | .venv/bin/python
-	@echo "installing the services and their model runtimes into .venv: about 250 MB to download, 900 MB on disk"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -e '.[all]'
+	@echo "installing the services and their model runtimes into .venv: about 280 MB to download, 850 MB on disk"
+	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[all]'
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml .venv/all.stamp

@@ -8,7 +8,9 @@ from typing import Any
 
 from google.protobuf import json_format
 
+import emotions
 from client.client import Timed
+from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 
@@ -101,12 +103,19 @@ def _understood_lines(understood: understanding.UnderstandResponse) -> Iterator[
         if vote.status != understanding.VOTE_STATUS_VOTED:
             yield f"vote       {vote.voter:8} {_FATES[vote.status]}: {vote.reason}"
             continue
-        share = vote.prediction.distribution[vote.prediction.label]
-        classes = f"{vote.prediction.label} {share:.0%} (class {vote.prediction.face_class})"
-        yield f"vote       {vote.voter:8} {classes:42} {vote.latency_s:5.2f} s  {model}"
+        yield f"vote       {vote.voter:8} {_opinion(vote.prediction):42} {vote.latency_s:5.2f} s  {model}"
     record = understood.record
     tally = ", ".join(f"{name} {count}" for name, count in sorted(record.tally.items(), key=lambda item: -item[1]))
     yield f"emotion    {record.label}, by {record.rule} ({tally}; tie-break: {record.tie_break})"
+
+
+def _opinion(prediction: mllm.PredictEmotionResponse) -> str:
+    """A vote at the level at which it was cast."""
+    if prediction.level == mllm.LEVEL_CLASS:
+        share = emotions.load().gather(prediction.distribution)[prediction.face_class]
+        return f"{prediction.face_class} {share:.0%} (of 8 classes)"
+    share = prediction.distribution[prediction.label]
+    return f"{prediction.label} {share:.0%} (of 36 labels; class {prediction.face_class})"
 
 
 def _delivery_lines(delivery: pb.Delivery) -> Iterator[str]:
@@ -122,7 +131,7 @@ def _delivery_lines(delivery: pb.Delivery) -> Iterator[str]:
 
 def _timing_lines(record: dict[str, Any]) -> Iterator[str]:
     yield "stage           start   first     end   seconds after the end of the request"
-    for timing in sorted(record["timings"], key=lambda row: (row["start_s"], row["end_s"])):
+    for timing in sorted(record["timings"], key=lambda row: (row["stage"] == "turn", row["start_s"])):
         yield f"  {timing['stage']:11} {timing['start_s']:7.2f} {timing['first_s']:7.2f} {timing['end_s']:7.2f}"
     for name in ("first_audio_s", "first_video_s", "total_s"):
         if name in record:

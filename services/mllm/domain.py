@@ -1,6 +1,7 @@
 """What an emotion model is asked and what it answers: predict the speaker's emotion, write the reply, transcribe."""
 
 import math
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -131,13 +132,17 @@ class Profile:
 
 @dataclass(frozen=True)
 class ReplyRequest:
-    """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is."""
+    """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is.
+
+    `stop` may be set from any thread when nobody waits for the reply any more; the model then stops in mid-sentence.
+    """
 
     message: Message
     user_emotion: str
     reply_emotion: str
     profile: Profile
     seed: int = 0
+    stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -199,7 +204,11 @@ class Writer(Protocol):
     """A back-end that can also write the reply."""
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
-        """Writes the reply, sentence by sentence, the record last. Closing the iterator stops the model."""
+        """Writes the reply, sentence by sentence, the record last.
+
+        Closing the iterator stops the model; setting `request.stop` does so even while a sentence is being written,
+        and the iterator then ends without a record.
+        """
 
 
 @runtime_checkable

@@ -102,9 +102,12 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         if not isinstance(backend, Writer):
             raise Unsupported(f"{self._name} cannot write replies")
         order = self._to_reply_request(request)
-        async with aclosing(self._queue.stream(lambda: backend.write(order))) as pieces:
-            async for piece in pieces:
-                yield _to_reply_part(piece)
+        try:
+            async with aclosing(self._queue.stream(lambda: backend.write(order))) as pieces:
+                async for piece in pieces:
+                    yield _to_reply_part(piece)
+        finally:
+            order.stop.set()
 
     async def _read_message(self, parts: AsyncIterator[pb.PredictEmotionRequest]) -> Message:
         header: pb.PredictEmotionHeader | None = None

@@ -14,6 +14,7 @@ from services.mllm.backends.text_classifier import (
     Head,
     TextClassifierBackend,
     create,
+    ending,
 )
 from services.mllm.domain import Level, Message, Modality, Prediction, Utterance, answer_of
 from services.mllm.training import train
@@ -47,10 +48,36 @@ def wheel() -> Wheel:
         ("The fridge smelled of rotting fish and there were worms in the meat.", "disgusted"),
         ("Which platform does the train to Boston leave from?", "neutral"),
         ("My coworker gets all the praise and the big office, and what do I get?", "contempt"),
+        ("It's raining again.", "neutral"),
+        ("It's cold today.", "neutral"),
+        ("I have to buy bread.", "neutral"),
+        ("My cat is sick", "sad"),
+        ("They gave the job to someone else.", "sad"),
+        ("Oh great, another meeting that could have been an email.", "angry"),
+        # Effort and then failure, good and then bad, bad and then good.
+        ("I practised for months, and I failed my driving test again today. I feel like giving up.", "sad"),
+        ("I was so sure I would win, but I came last.", "sad"),
+        ("Everything was ready for the picnic and then nobody came.", "sad"),
+        ("I thought I had failed, but I got the best mark in class!", "happy"),
     ],
 )
 def test_names_the_class_of_plain_cases(backend: TextClassifierBackend, wheel: Wheel, text: str, coarse: str) -> None:
     assert answer_of(backend.predict(Message(text=text)), wheel).face_class == coarse
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("I tried hard, but I failed.", "I failed."),
+        ("We set out at six. Then it rained. All day!", "All day!"),
+        ("It was lovely and then he left", "he left"),
+        ("They said we had won. Really?", "They said we had won."),
+        ("Nothing turns here, as far as I can see", "Nothing turns here, as far as I can see"),
+        ("  ", ""),
+    ],
+)
+def test_the_end_of_a_text_is_what_follows_its_last_turn(text: str, end: str) -> None:
+    assert ending(text) == end
 
 
 def test_votes_on_every_label_and_the_votes_sum_to_one(backend: TextClassifierBackend, wheel: Wheel) -> None:

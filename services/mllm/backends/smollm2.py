@@ -45,6 +45,8 @@ class Settings(BaseSettings):
     """Name of the prompt file that the vote is read with."""
     reply_prompt: str = "reply-1"
     """Name of the prompt file that replies are written from."""
+    reply_adapter: Path = ADAPTER
+    """LoRA in GGUF that replies are written with, trained by `services.mllm.training.reply_adapter`."""
     candidates: int = Field(default=5, ge=1, le=8)
     """How many first sentences are written side by side; two less for the second sentence."""
     sentence_tokens_max: int = Field(default=24, ge=8, le=60)
@@ -64,7 +66,9 @@ class Smollm2Backend:
         vote_prompt, reply_prompt = VotePrompt.load(settings.vote_prompt), ReplyPrompt.load(settings.reply_prompt)
         # Two runtimes over the same mapped file: the vote's long prefix stays read while replies come and go.
         self._voter = LanguageModel(weights, context_tokens=1024, candidates_max=1)
-        self._author = LanguageModel(weights, context_tokens=3072, candidates_max=settings.candidates, adapter=ADAPTER)
+        self._author = LanguageModel(
+            weights, context_tokens=3072, candidates_max=settings.candidates, adapter=settings.reply_adapter
+        )
         self._vote = LabelVote(self._voter, vote_prompt, tuple(wheel.labels))
         reader = SentenceReader(settings.models_dir)
         exemplars = Exemplars()

@@ -3,7 +3,7 @@
 import math
 import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,9 @@ class LanguageModel:
             raise BackendFailed(f"not one token each: {missing}")
         return [math.log(max(found[piece], 1e-12)) for piece in pieces]
 
-    def sample(self, prompt: str, sampling: Sampling, go_on: bool = False) -> list[Candidate]:
+    def sample(
+        self, prompt: str, sampling: Sampling, go_on: bool = False, stopped: Callable[[], bool] = lambda: False
+    ) -> list[Candidate]:
         """Draws candidates that continue `prompt`.
 
         Args:
@@ -129,8 +131,21 @@ class LanguageModel:
             go_on: The prompt is that of the call before plus one of its candidates, and is not read again. Otherwise
                 it is read anew: what is left of earlier calls changes the last digits of the likelihoods, and with
                 them, now and then, a candidate.
+            stopped: Asked at every token; once it says yes, the model stops and the candidates are left unfinished.
         """
-        answer = self._complete(
+        parts: list[_Part] = []
+        failures: list[object] = []
+
+        def take(piece: dict[str, Any] | list[dict[str, Any]]) -> bool:
+            # The first tokens of all candidates come together.
+            for one in piece if isinstance(piece, list) else [piece]:
+                if "choices" not in one:
+                    failures.append(one)
+                else:
+                    parts.extend(_part(choice) for choice in one["choices"])
+            return stopped()
+
+        self._loaded().handle_completions(
             {
                 "prompt": prompt,
                 "n": sampling.count,
@@ -144,24 +159,46 @@ class LanguageModel:
                 "logprobs": 1,
                 "seed": sampling.seed,
                 "cache_prompt": go_on,
-            }
+                "stream": True,
+            },
+            take,
         )
-        return [_candidate(choice) for choice in sorted(answer["choices"], key=lambda choice: int(choice["index"]))]
+        if failures:
+            raise BackendFailed(f"the model refused: {failures[0]}")
+        return [_candidate(part for part in parts if part.index == index) for index in range(sampling.count)]
 
     def close(self) -> None:
         """Frees the model."""
         self._server = None
 
     def _complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._server is None:
-            raise BackendFailed("the model is closed")
-        answer: dict[str, Any] = self._server.handle_completions(request)
+        answer: dict[str, Any] = self._loaded().handle_completions(request)
         if "choices" not in answer:
             raise BackendFailed(f"the model refused: {answer}")
         return answer
 
+    def _loaded(self) -> xllamacpp.Server:
+        if self._server is None:
+            raise BackendFailed("the model is closed")
+        return self._server
 
-def _candidate(choice: dict[str, Any]) -> Candidate:
+
+@dataclass(frozen=True)
+class _Part:
+    """A piece of candidate number `index`."""
+
+    index: int
+    text: str
+    log_likelihoods: tuple[float, ...]
+
+
+def _part(choice: dict[str, Any]) -> _Part:
     tokens = (choice.get("logprobs") or {}).get("content") or []
-    mean = sum(token["logprob"] for token in tokens) / len(tokens) if tokens else 0.0
-    return Candidate(choice["text"].strip(), max(mean, -99.0))
+    return _Part(int(choice["index"]), choice["text"], tuple(token["logprob"] for token in tokens))
+
+
+def _candidate(parts: Iterable[_Part]) -> Candidate:
+    found = list(parts)
+    likelihoods = [value for part in found for value in part.log_likelihoods]
+    mean = sum(likelihoods) / len(likelihoods) if likelihoods else 0.0
+    return Candidate("".join(part.text for part in found).strip(), max(mean, -99.0))

@@ -1,6 +1,6 @@
 """Writes a reply: sentence by sentence, several candidates for each, the best that passes the gate is said."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,6 +60,8 @@ class ReplyWriter:
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         """Yields the reply's sentences, then its record; each sentence is computed when it is asked for.
 
+        Once `request.stop` is set it ends at the model's next token, without a record.
+
         Raises:
             InvalidRequest: The message has no text, or an emotion is no label of the wheel.
         """
@@ -81,7 +83,10 @@ class ReplyWriter:
             return
         rejected: list[str] = []
         prompt = self._prompt.text(request)
-        drawn = self._draw(prompt, self._first, self._prompt.first_grammar, request.seed)
+        stopped = request.stop.is_set
+        drawn = self._draw(prompt, self._first, self._prompt.first_grammar, request.seed, stopped)
+        if stopped():
+            return
         first = self._best(drawn, situation, vector, request.user_emotion, FIRST_FIT_MIN, rejected)
         if first is None:
             yield from map(ReplySentence, self._stored(request, situation, vector))
@@ -89,7 +94,10 @@ class ReplyWriter:
             return
         yield ReplySentence(first.text)
         situation = replace(situation, said=(first.text,))
-        more = self._draw(prompt + first.text, self._then, self._prompt.next_grammar, request.seed + 1, go_on=True)
+        prompt += first.text
+        more = self._draw(prompt, self._then, self._prompt.next_grammar, request.seed + 1, stopped, go_on=True)
+        if stopped():
+            return
         written = [candidate for candidate in more if candidate.text]
         second = self._best(written, situation, vector, request.user_emotion, NEXT_FIT_MIN, rejected)
         degraded = ""
@@ -100,11 +108,19 @@ class ReplyWriter:
             yield ReplySentence(self._stored(request, situation, vector)[-1])
         yield ReplyRecord(degraded, len(drawn) + len(written), tuple(rejected))
 
-    def _draw(self, prompt: str, drawing: Drawing, grammar: str, seed: int, go_on: bool = False) -> list[Candidate]:
+    def _draw(
+        self,
+        prompt: str,
+        drawing: Drawing,
+        grammar: str,
+        seed: int,
+        stopped: Callable[[], bool],
+        go_on: bool = False,
+    ) -> list[Candidate]:
         sampling = Sampling(
             drawing.count, drawing.tokens_max, drawing.temperature, drawing.top_p, grammar, seed & 0x7FFFFFFF
         )
-        return self._model.sample(prompt, sampling, go_on)
+        return self._model.sample(prompt, sampling, go_on, stopped)
 
     def _best(
         self,

@@ -1,18 +1,22 @@
 """Trains the adapter that replies are written with, on the stored exemplars and on nothing else.
 
     pip install jax optax gguf        (not needed to run the project)
-    python -m services.mllm.training.reply_adapter
+    python -m services.mllm.training.reply_adapter --output another.gguf
+    E3RG_MLLM_REPLY_ADAPTER=another.gguf python -m benchmarks.replies
 
 LoRA (Hu et al. 2021) of rank 8 on all linear layers of the upper twenty blocks, on the weights as they are quantised;
-loss on the reply's tokens only; three passes, a quarter of an hour on two busy cores. Writes
-`services/mllm/backends/smollm2_reply.gguf`.
+loss on the reply's tokens only. Without `--output` the new adapter takes the place of the shipped one,
+`services/mllm/backends/smollm2_reply.gguf`; read the benchmark's replies before.
 
 The forward pass is Llama's (Touvron et al. 2023) in GGUF's layout, where
 rotary positions turn neighbouring pairs.
 """
 
+import argparse
+import itertools
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -30,14 +34,17 @@ from services.mllm.domain import Message, Profile, ReplyRequest
 from services.mllm.reply.exemplars import CRISIS, Exemplars
 from services.mllm.reply.prompt import ReplyPrompt
 
-WEIGHTS = Path(".models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+WEIGHTS = Path("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 BLOCKS, HEADS, KV_HEADS, HEAD, WIDTH = 30, 9, 3, 64, 576
 ROPE_BASE, EPSILON = 100_000.0, 1e-5
 FIRST_BLOCK, RANK, SCALE = 10, 8, 2.0
 PASSES, BATCH, RATE = 3, 8, 1.5e-3
 REPLY_TOKENS_MAX = 48
+REPORT_EVERY = 10
 LENGTHS = (56, 68, 84, 110)
 """Batches are padded to one of these, so that only four programs are compiled."""
+PADDING = 2
+"""Any token will do: nothing before it sees it."""
 OTHER_LABEL_SHARE, MIRROR_SHARE, GENERAL_EVERY = 0.12, 0.12, 4
 """How often the prompt names a neighbouring label (votes err) or mirrors the emotion, or a general reply is taught."""
 LINEAR = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
@@ -50,9 +57,10 @@ Tree = dict[str, Any]
 class Tokenizer:
     """The model's own tokens, asked of its runtime."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Path) -> None:
         parameters = xllamacpp.CommonParams()
-        parameters.model.path, parameters.n_ctx, parameters.n_parallel = str(WEIGHTS), 256, 1
+        parameters.model.path, parameters.n_ctx, parameters.n_parallel = str(weights), 256, 1
+        parameters.verbosity = -1
         self._server = xllamacpp.Server(parameters)
 
     def tokens(self, text: str) -> list[int]:
@@ -83,17 +91,18 @@ def examples(tokenizer: Tokenizer, turn: int, chance: random.Random) -> list[tup
 
 def batches(pairs: list[tuple[list[int], list[int]]], chance: random.Random) -> list[tuple[Any, ...]]:
     """Returns batches of like length: tokens (b, t), places (b, r), targets (b, r) and their mask (b, r)."""
-    pairs = sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
+    filled = pairs + chance.choices(pairs, k=-len(pairs) % BATCH)
+    pairs = sorted(filled, key=lambda pair: len(pair[0]) + len(pair[1]))
     made = []
-    for start in range(0, len(pairs) - BATCH + 1, BATCH):
+    for start in range(0, len(pairs), BATCH):
         group = pairs[start : start + BATCH]
-        longest = max(len(prompt) + len(reply) for prompt, reply in group)
-        tokens = np.full((BATCH, next(length for length in LENGTHS if length >= min(longest, LENGTHS[-1]))), 2)
+        longest = min(max(len(prompt) + len(reply) for prompt, reply in group), LENGTHS[-1])
+        tokens = np.full((BATCH, next(length for length in LENGTHS if length >= longest)), PADDING)
         places, targets = np.zeros((2, BATCH, REPLY_TOKENS_MAX), int)
         mask = np.zeros((BATCH, REPLY_TOKENS_MAX))
         for row, (prompt, answer) in enumerate(group):
-            reply = answer[:REPLY_TOKENS_MAX]
-            whole = (prompt + reply)[: tokens.shape[1]]
+            reply = answer[: min(REPLY_TOKENS_MAX, LENGTHS[-1] - len(prompt))]
+            whole = prompt + reply
             tokens[row, : len(whole)] = whole
             places[row, : len(reply)] = np.arange(len(reply)) + len(prompt) - 1
             targets[row, : len(reply)] = reply
@@ -103,13 +112,13 @@ def batches(pairs: list[tuple[list[int], list[int]]], chance: random.Random) -> 
     return made
 
 
-def load_weights() -> Tree:
+def load_weights(path: Path) -> Tree:
     """Returns the dequantised weights: `embedding`, `norm`, and the blocks stacked, those below the adapter apart."""
     tensors = {
         tensor.name: np.asarray(gguf.dequantize(tensor.data, tensor.tensor_type), np.float32).reshape(
             tensor.shape[::-1]
         )
-        for tensor in gguf.GGUFReader(WEIGHTS).tensors
+        for tensor in gguf.GGUFReader(path).tensors
     }
     names = sorted({name.split(".", 2)[2] for name in tensors if name.startswith("blk.")})
     stacked = {name: jnp.stack([tensors[f"blk.{block}.{name}"] for block in range(BLOCKS)]) for name in names}
@@ -168,9 +177,9 @@ def loss(adapter: Tree, weights: Tree, batch: tuple[jax.Array, ...]) -> jax.Arra
     return -(jnp.take_along_axis(likelihood, targets[..., None], axis=2)[..., 0] * mask).sum() / mask.sum()
 
 
-def write(adapter: Tree) -> None:
+def write(adapter: Tree, output: Path) -> None:
     """Writes the adapter as llama.cpp reads it."""
-    writer = gguf.GGUFWriter(ADAPTER, "llama")
+    writer = gguf.GGUFWriter(output, "llama")
     writer.add_string("general.type", "adapter")
     writer.add_string("adapter.type", "lora")
     writer.add_float32("adapter.lora.alpha", SCALE * RANK)
@@ -184,32 +193,52 @@ def write(adapter: Tree) -> None:
     writer.close()
 
 
-def main() -> None:
-    """Trains and writes."""
-    chance, tokenizer, weights = random.Random(5), Tokenizer(), load_weights()
-    passes = [batches(examples(tokenizer, turn, chance), chance) for turn in range(PASSES)]
+def fresh(weights: Tree) -> Tree:
+    """Returns an adapter that changes nothing yet, for the blocks in `weights`."""
     adapter: Tree = {}
     for number, name in enumerate(LINEAR):
-        outward, inward = weights["upper"][f"{name}.weight"].shape[1:]
-        noise = jax.random.normal(jax.random.PRNGKey(number), (BLOCKS - FIRST_BLOCK, RANK, inward))
+        blocks, outward, inward = weights[f"{name}.weight"].shape
+        noise = jax.random.normal(jax.random.PRNGKey(number), (blocks, RANK, inward))
         adapter[f"{name}.a"] = noise / jnp.sqrt(inward)
-        adapter[f"{name}.b"] = jnp.zeros((BLOCKS - FIRST_BLOCK, outward, RANK))
+        adapter[f"{name}.b"] = jnp.zeros((blocks, outward, RANK))
+    return adapter
+
+
+def train(weights: Tree, passes: list[list[tuple[Any, ...]]], batches_max: int | None) -> Tree:
+    """Returns the adapter after all batches of `passes`, or the first `batches_max`; prints the loss on the way."""
+    adapter = fresh(weights["upper"])
     rate = optax.warmup_cosine_decay_schedule(0, RATE, 10, sum(map(len, passes)), RATE / 15)
     optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rate, weight_decay=0.01))
     state = optimiser.init(adapter)
 
-    @jax.jit
     def step(adapter: Tree, state: Any, weights: Tree, batch: tuple[jax.Array, ...]) -> tuple[Tree, Any, jax.Array]:
         value, slope = jax.value_and_grad(loss)(adapter, weights, batch)
         change, state = optimiser.update(slope, state, adapter)
         return optax.apply_updates(adapter, change), state, value
 
-    for turn, group in enumerate(passes):
-        for number, batch in enumerate(group):
-            adapter, state, value = step(adapter, state, weights, batch)
-            if number % 10 == 0:
-                print(f"pass {turn + 1}, batch {number} of {len(group)}: loss {float(value):.2f}", flush=True)
-    write(adapter)
+    compiled, losses, began = jax.jit(step), [], time.monotonic()
+    for batch in itertools.islice(itertools.chain.from_iterable(passes), batches_max):
+        adapter, state, value = compiled(adapter, state, weights, batch)
+        losses.append(float(value))
+        if len(losses) % REPORT_EVERY == 0:
+            recent = sum(losses[-REPORT_EVERY:]) / REPORT_EVERY
+            print(f"{len(losses)} batches, {time.monotonic() - began:.0f} s: loss {recent:.2f}", flush=True)
+    return adapter
+
+
+def main() -> None:
+    """Trains and writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, default=Path(".models"), help="the model folder")
+    parser.add_argument("--output", type=Path, default=ADAPTER, help="where the adapter goes; the shipped one's place")
+    parser.add_argument("--batches", type=int, help="stop after so many, to try the program out")
+    arguments = parser.parse_args()
+    path = arguments.models / WEIGHTS
+    chance, tokenizer = random.Random(5), Tokenizer(path)
+    passes = [batches(examples(tokenizer, turn, chance), chance) for turn in range(PASSES)]
+    print(f"{sum(map(len, passes))} batches of {BATCH} in {PASSES} passes", flush=True)
+    write(train(load_weights(path), passes, arguments.batches), arguments.output)
+    print(f"wrote {arguments.output}")
 
 
 if __name__ == "__main__":

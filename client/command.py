@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_respond(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=respond)
-    parser.add_argument("--text", default="", help="what the person types")
+    parser.add_argument("--text", type=_text, default="", help="what the person types")
     parser.add_argument("--audio", type=Path, help="what the person says: WAV, FLAC, Ogg, MP3 or M4A")
     parser.add_argument("--video", type=Path, help="the person on video: MP4 or WebM")
     parser.add_argument("--identity", default="anna", help="who answers (default: %(default)s)")
@@ -137,7 +137,7 @@ def _add_respond(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intensity", type=float, help="how strongly, 0 to 1; only with --emotion")
     parser.add_argument("--policy", default="", help="empathic (default) or mirror")
     parser.add_argument("--output", choices=OUTPUTS, default="video", help="how much of a reply (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same reply")
+    parser.add_argument("--seed", type=_seed, default=0, help="same seed, same reply")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the reply (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=120, help="deadline in seconds (default: %(default)s)")
 
@@ -147,12 +147,12 @@ def _add_identity(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", help="lower-case letters, digits, hyphens")
     parser.add_argument("--portrait", type=Path, required=True, help="PNG or JPEG with one face")
     parser.add_argument("--voice", type=Path, required=True, help="WAV file of the voice")
-    parser.add_argument("--name", default="", help="name as spoken")
+    parser.add_argument("--name", type=_text, default="", help="name as spoken")
     parser.add_argument("--age", required=True, choices=["child", "young", "middle-aged", "elderly"])
     parser.add_argument("--gender", required=True, choices=["female", "male"])
     parser.add_argument("--timbre", default="mid", choices=["high", "mid", "low"])
     parser.add_argument("--language", default="en")
-    parser.add_argument("--about", default="", help="one sentence about the person")
+    parser.add_argument("--about", type=_text, default="", help="one sentence about the person")
     parser.add_argument("--consent-by", required=True, help="who allows the use of the face and the voice")
     parser.add_argument("--consent-on", required=True, help="when, as YYYY-MM-DD")
     parser.add_argument(
@@ -162,6 +162,20 @@ def _add_identity(parser: argparse.ArgumentParser) -> None:
         choices=["animate_face", "clone_voice", "keep_turns"],
         help="what is allowed; may be given several times",
     )
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{value!a} is not UTF-8; check the terminal's locale") from None
+    return value
+
+
+def _seed(value: str) -> int:
+    if not value.isdecimal() or int(value) >= 1 << 32:
+        raise argparse.ArgumentTypeError(f"{value!r} is no seed; give 0 to {(1 << 32) - 1}")
+    return int(value)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The streams of messages that the pipeline sends to its stages."""
 
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as memory
@@ -16,7 +16,7 @@ async def to_understand(
     header: pb.RespondHeader,
     ontology_hash: str,
     media: AsyncIterator[pb.RespondRequest],
-    history: Awaitable[list[common.Utterance]],
+    history: Callable[[], Awaitable[list[common.Utterance]]],
 ) -> AsyncIterator[understanding.UnderstandRequest]:
     """Hands the message on as it arrives, and what was said before once that is recalled.
 
@@ -39,7 +39,7 @@ async def to_understand(
                 yield understanding.UnderstandRequest(video=part.video)
             case found:
                 raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header, then media")
-    yield understanding.UnderstandRequest(context=understanding.UnderstandContext(history=await history))
+    yield understanding.UnderstandRequest(context=understanding.UnderstandContext(history=await history()))
 
 
 async def to_speak(

@@ -176,7 +176,7 @@ class _Turn:
             self._received_s = time.monotonic()
             return to_history((await recalling).turns)
 
-        parts = to_understand(self._header, self._pipeline.wheel.digest, self._media, history())
+        parts = to_understand(self._header, self._pipeline.wheel.digest, self._media, history)
         understood = await self._pipeline.understanding.understand(parts)
         start_s = self._received_s
         for stage in ("decode", "transcribe", "vote"):
@@ -254,6 +254,8 @@ class _Turn:
                     if part.WhichOneof("part") == "ready":
                         mime_type = part.ready.mime_type
                         continue
+                    if not self._samples:
+                        return  # the voice failed before its first sound: there is nothing to film
                     chunk = pb.VideoChunk(content=part.chunk, mime_type="" if first_s else mime_type)
                     first_s = first_s or time.monotonic()
                     self._tell(pb.RespondResponse(video=chunk))

@@ -34,15 +34,25 @@ def fail(error: Exception) -> Callable[..., None]:
 
 
 class Gate:
-    """A `before` that holds a fake; `operation` limits it to one, else it holds all."""
+    """A `before` that holds a fake.
 
-    def __init__(self, operation: str = "") -> None:
+    Args:
+        operation: The only one that is held; empty holds all.
+        after: How many it lets through first.
+    """
+
+    def __init__(self, operation: str = "", after: int = 0) -> None:
+        self.came = 0
         self._operation = operation
+        self._after = after
         self._reached = threading.Event()
         self._open = threading.Event()
 
     def __call__(self, operation: str, *_: str) -> None:
-        if self._operation in ("", operation):
+        if self._operation not in ("", operation):
+            return
+        self.came += 1
+        if self.came > self._after:
             self._reached.set()
             assert self._open.wait(PATIENCE_S), "the gate was never opened"
 
@@ -163,7 +173,7 @@ class FakeVoice:
     model = "fake voice"
     digest = "5" * 64
     sample_rate_hz = 16_000
-    languages = ("en",)
+    languages: tuple[str, ...] = ("en",)
     sentence_s = 0.5
 
     def __init__(self) -> None:

@@ -53,9 +53,8 @@ class InferenceQueue:
             yield function()
 
         async with aclosing(self.stream(once)) as results:
-            async for result in results:
-                return result
-        raise AssertionError("unreachable: the iterator above yields once")
+            (result,) = [result async for result in results]  # to its end: the place in line is free then
+        return result
 
     async def stream(self, iterate: Callable[[], Iterator[Result]]) -> AsyncGenerator[Result]:
         """Yields what the iterator yields, run on a thread of the model. Closing this closes the iterator.
@@ -77,6 +76,7 @@ class InferenceQueue:
         def work() -> None:
             metrics.QUEUE_SECONDS.labels(*self._labels).observe(time.monotonic() - queued_s)
             started_s, outcome = time.monotonic(), "ok"
+            last: _End | BaseException = _End()
             try:
                 iterator = iterate()
                 for item in iterator:
@@ -86,12 +86,11 @@ class InferenceQueue:
                     send(item)
                 if close := getattr(iterator, "close", None):
                     close()
-                send(_End())
             except BaseException as error:  # handed to the caller, whatever it is
-                outcome = "failed"
-                send(error)
-            finally:
-                self._leave(time.monotonic() - started_s, outcome)
+                outcome, last = "failed", error
+            # Before the caller hears of the end: what it asks for next must find the place free.
+            self._leave(time.monotonic() - started_s, outcome)
+            send(last)
 
         future = self._threads.submit(work)
         # Closing the queue takes waiting calls off the line; without a word they would wait for ever.

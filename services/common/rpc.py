@@ -104,30 +104,41 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
         method = str(handler_call_details.method)
         if handler is None or method.startswith("/grpc."):
             return handler
-        codec = (handler.request_deserializer, handler.response_serializer)
+        read = _reading(handler.request_deserializer)
+        # A single request is decoded within `_call`, as those of a stream are: one that cannot be gets a status too.
+        whole = _as_it_is if handler.request_streaming else read
+        codec = (read if handler.request_streaming else None, handler.response_serializer)
         if handler.response_streaming:
-            if handler.request_streaming:
-                return grpc.stream_stream_rpc_method_handler(self._streaming(handler.stream_stream, method), *codec)
-            return grpc.unary_stream_rpc_method_handler(self._streaming(handler.unary_stream, method), *codec)
+            inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
+            make = (
+                grpc.stream_stream_rpc_method_handler
+                if handler.request_streaming
+                else grpc.unary_stream_rpc_method_handler
+            )
+            return make(self._streaming(inner, method, whole), *codec)
         inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
         make = (
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
         )
-        return make(self._unary(inner, method), *codec)
+        return make(self._unary(inner, method, whole), *codec)
 
-    def _unary(self, inner: Callable[..., Awaitable[Any]], method: str) -> Callable[..., Awaitable[Any]]:
+    def _unary(
+        self, inner: Callable[..., Awaitable[Any]], method: str, read: Callable[[Any], Any]
+    ) -> Callable[..., Awaitable[Any]]:
         async def call(request: Any, context: Any) -> Any:
             async with self._call(method, context), _reading_out(request):
-                return await inner(request, context)
+                return await inner(read(request), context)
 
         return call
 
-    def _streaming(self, inner: Callable[..., Any], method: str) -> Callable[..., AsyncIterator[Any]]:
+    def _streaming(
+        self, inner: Callable[..., Any], method: str, read: Callable[[Any], Any]
+    ) -> Callable[..., AsyncIterator[Any]]:
         async def call(request: Any, context: Any) -> AsyncIterator[Any]:
             async with (
                 self._call(method, context),
                 _reading_out(request),
-                contextlib.aclosing(inner(request, context)) as responses,
+                contextlib.aclosing(inner(read(request), context)) as responses,
             ):
                 async for response in responses:
                     yield response
@@ -182,7 +193,7 @@ async def _reading_out(request: Any) -> AsyncIterator[None]:
     except errors.ServiceError:
         if hasattr(request, "__aiter__"):
             end_s = time.monotonic() + READ_OUT_S_MAX
-            with contextlib.suppress(TimeoutError, StopAsyncIteration):
+            with contextlib.suppress(TimeoutError, StopAsyncIteration, errors.InvalidRequest):
                 while time.monotonic() < end_s:
                     await asyncio.wait_for(anext(request), READ_OUT_IDLE_S)
         raise

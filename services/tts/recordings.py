@@ -27,8 +27,9 @@ def read_voice(content: bytes, field: str) -> VoiceReference:
         with wave.open(io.BytesIO(content)) as file:
             channels, width, rate_hz = file.getnchannels(), file.getsampwidth(), file.getframerate()
             declared, data = file.getnframes(), file.readframes(int(DURATION_S_MAX * RATE_HZ_MAX) + 1)
-    except (wave.Error, EOFError) as error:
-        raise InvalidRequest(field, f"not a PCM WAV file ({error}); send WAV, 16 bit") from None
+    except (wave.Error, EOFError, RuntimeError) as error:  # the last when a chunk reaches beyond the file
+        problem = str(error) or "its parts do not fit together"
+        raise InvalidRequest(field, f"not a PCM WAV file ({problem}); send WAV, 16 bit") from None
     if width not in (2, 3, 4):
         raise InvalidRequest(field, f"{8 * width}-bit samples; send 16, 24 or 32 bits")
     if not RATE_HZ_MIN <= rate_hz <= RATE_HZ_MAX:

@@ -77,6 +77,8 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
                         yield pb.SpeakResponse(chunk=chunk)
                     samples += len(speech.samples)
                     applied = speech.applied
+            if not samples:
+                raise InvalidRequest("sentence", f"{part.sentence[:60]!r} holds no sound; send words")
             spoken += samples
             yield pb.SpeakResponse(
                 sentence_end=pb.SentenceEnd(
@@ -102,6 +104,9 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
                 f" {header.emotion.ontology_hash[:12] or 'not named'}, this service's is {self._wheel.digest[:12]};"
                 " deploy the same version of both"
             )
+        if header.emotion.label not in self._wheel.labels:
+            known = ", ".join(self._wheel.labels)
+            raise InvalidRequest("header.emotion.label", f"{header.emotion.label!r}; use one of: {known}")
         if not 1 <= header.voice_size_bytes <= REFERENCE_BYTES_MAX:
             problem = f"{header.voice_size_bytes}; send 1 to {REFERENCE_BYTES_MAX}"
             raise InvalidRequest("header.voice_size_bytes", problem)

@@ -1,0 +1,212 @@
+"""All services of a deployment in this process: real servicers over fake back-ends, on real channels."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+import grpc
+
+import emotions
+from e3rg.memory.v1 import memory_pb2_grpc
+from e3rg.mllm.v1 import mllm_pb2_grpc
+from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
+from e3rg.tts.v1 import tts_pb2_grpc
+from e3rg.understanding.v1 import understanding_pb2_grpc
+from e3rg.video.v1 import video_pb2_grpc
+from emotions import Wheel
+from orchestrator import stages
+from orchestrator.pipeline import Pipeline
+from orchestrator.servicer import Addresses, OrchestratorServicer
+from services.common import clients
+from services.common.inference import InferenceQueue
+from services.memory.domain import Consent, NewIdentity, Profile
+from services.memory.memory import Memory
+from services.memory.servicer import MemoryServicer
+from services.mllm.domain import Backend as MllmBackend
+from services.mllm.domain import Level
+from services.mllm.servicer import MllmServicer
+from services.tts.domain import Speaker
+from services.tts.servicer import TtsServicer
+from services.understanding.intake import Intake
+from services.understanding.panel import Panel
+from services.understanding.servicer import UnderstandingServicer
+from services.understanding.voters import MllmVoter
+from services.video.domain import Studio
+from services.video.servicer import VideoServicer
+from tests.fakes import FakeFace, FakeLead, FakeStore, FakeVoice, FakeVoter
+from tests.samples import png, wav
+from tests.serving import Served, serving
+
+ALL_USES = ("animate_face", "clone_voice", "keep_turns")
+PORTRAIT, VOICE = png(), wav()
+
+
+@dataclass
+class Cast:
+    """The fakes of a deployment, and the terms under which it runs. `wheels` gives a service another wheel."""
+
+    text: FakeVoter = field(default_factory=lambda: FakeVoter({"sad": 0.5, "lonely": 0.4, "joyful": 0.1}))
+    face: FakeVoter = field(default_factory=lambda: FakeVoter({"sad": 0.6, "neutral": 0.4}, Level.CLASS))
+    lead: FakeLead = field(default_factory=lambda: FakeLead({"sad": 0.6, "furious": 0.4}))
+    voice: FakeVoice = field(default_factory=FakeVoice)
+    portrait: FakeFace = field(default_factory=FakeFace)
+    store: FakeStore = field(default_factory=FakeStore)
+    wheels: Mapping[str, Wheel] = field(default_factory=dict)
+    quorum: int = 1
+    vote_deadline_s: float = 10.0
+    turn_deadline_s: float = 20.0
+    waiting_max: int = 8
+
+    @property
+    def voters(self) -> dict[str, FakeVoter]:
+        """By name, in order of priority."""
+        return {"text": self.text, "face": self.face, "lead": self.lead}
+
+    def wheel(self, service: str) -> Wheel:
+        return self.wheels.get(service, emotions.load())
+
+    def add_identity(self, name: str = "ada", uses: tuple[str, ...] = ALL_USES) -> None:
+        """Puts an identity into the store."""
+        profile = Profile("Ada", "young", "female", "mid", "en", "Likes engines.")
+        consent = Consent("the test", "2026-01-31", uses)
+        Memory(self.store).add(NewIdentity(name, profile, consent, PORTRAIT, VOICE))
+
+
+@asynccontextmanager
+async def serving_mllm(
+    name: str, backend: MllmBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1
+) -> AsyncIterator[Served]:
+    queue = InferenceQueue("mllm", name, waiting_max)
+    servicer = MllmServicer(name, backend, queue, wheel)
+    async with serving(
+        "e3rg.mllm.v1.MllmService", lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), grace_s
+    ) as served:
+        yield served
+    await asyncio.to_thread(queue.close)
+
+
+@asynccontextmanager
+async def serving_tts(backend: FakeVoice, wheel: Wheel, waiting_max: int = 8) -> AsyncIterator[Served]:
+    queue = InferenceQueue("tts", "fake", waiting_max)
+    servicer = TtsServicer("fake", backend, Speaker(backend, 4), queue, wheel)
+    async with serving(
+        "e3rg.tts.v1.TtsService", lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to)
+    ) as served:
+        yield served
+    await asyncio.to_thread(queue.close)
+
+
+@asynccontextmanager
+async def serving_video(backend: FakeFace, wheel: Wheel, waiting_max: int = 8) -> AsyncIterator[Served]:
+    queue = InferenceQueue("video", "fake", waiting_max)
+    servicer = VideoServicer("fake", backend, Studio(backend, 4), queue, wheel)
+    async with serving(
+        "e3rg.video.v1.VideoService", lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to)
+    ) as served:
+        yield served
+    await asyncio.to_thread(queue.close)
+
+
+@asynccontextmanager
+async def serving_memory(store: FakeStore, wheel: Wheel) -> AsyncIterator[Served]:
+    queue = InferenceQueue("memory", "fake", waiting_max=8, workers=4)
+    servicer = MemoryServicer("fake", Memory(store), queue, wheel)
+    async with serving(
+        "e3rg.memory.v1.MemoryService", lambda to: memory_pb2_grpc.add_MemoryServiceServicer_to_server(servicer, to)
+    ) as served:
+        yield served
+    await asyncio.to_thread(queue.close)
+
+
+@asynccontextmanager
+async def serving_understanding(cast: Cast, voters: Mapping[str, Served]) -> AsyncIterator[Served]:
+    """Serves a panel of `voters`; "lead" writes and transcribes."""
+    decoder = InferenceQueue("understanding", "decoder", 8, workers=2)
+    async with AsyncExitStack() as stack:
+        seats = {}
+        for name, voter in voters.items():
+            seats[name] = MllmVoter(name, await stack.enter_async_context(clients.open_channel(voter.address)))
+        wheel = cast.wheel("understanding")
+        servicer = UnderstandingServicer(
+            panel=Panel(list(seats.values()), wheel, cast.quorum, cast.vote_deadline_s),
+            voters=list(seats.values()),
+            intake=Intake(seats["lead"], decoder, frames_max=4),
+            writer=seats["lead"],
+            wheel=wheel,
+        )
+        async with serving(
+            "e3rg.understanding.v1.UnderstandingService",
+            lambda to: understanding_pb2_grpc.add_UnderstandingServiceServicer_to_server(servicer, to),
+        ) as served:
+            yield served
+    await asyncio.to_thread(decoder.close)
+
+
+@asynccontextmanager
+async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> AsyncIterator[Served]:
+    async with AsyncExitStack() as stack:
+
+        async def to(name: str) -> grpc.aio.Channel:
+            return await stack.enter_async_context(clients.open_channel(served[name].address))
+
+        pipeline = Pipeline(
+            understanding=stages.Understanding(await to("understanding")),
+            memory=stages.Memory(await to("memory")),
+            tts=stages.Tts(await to("tts")),
+            video=stages.Video(await to("video")),
+            wheel=cast.wheel("orchestrator"),
+            turn_deadline_s=cast.turn_deadline_s,
+            history_turns=4,
+        )
+        addresses = Addresses(**{name: served[name].address for name in ("understanding", "memory", "tts", "video")})
+        servicer = OrchestratorServicer(pipeline, addresses)
+        yield await stack.enter_async_context(
+            serving(
+                "e3rg.orchestrator.v1.OrchestratorService",
+                lambda server: orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, server),
+            )
+        )
+
+
+class Deployment:
+    """The running services by name: "orchestrator", "understanding", "mllm face", …"""
+
+    def __init__(self) -> None:
+        self.served: dict[str, Served] = {}
+        self._stacks: dict[str, AsyncExitStack] = {}
+
+    async def start(self, cast: Cast) -> None:
+        """Starts all services, each after those that it calls."""
+        for name, voter in cast.voters.items():
+            await self._start(f"mllm {name}", serving_mllm(name, voter, cast.wheel(f"mllm {name}"), cast.waiting_max))
+        voters = {name: self.served[f"mllm {name}"] for name in cast.voters}
+        await self._start("understanding", serving_understanding(cast, voters))
+        await self._start("memory", serving_memory(cast.store, cast.wheel("memory")))
+        await self._start("tts", serving_tts(cast.voice, cast.wheel("tts"), cast.waiting_max))
+        await self._start("video", serving_video(cast.portrait, cast.wheel("video"), cast.waiting_max))
+        await self._start("orchestrator", serving_orchestrator(cast, self.served))
+
+    async def stop(self, name: str) -> None:
+        """Stops one service; its port refuses from then on."""
+        await self._stacks.pop(name).aclose()
+
+    async def stop_all(self) -> None:
+        """Stops what still runs, each before those that it calls."""
+        for name in reversed(list(self._stacks)):
+            await self.stop(name)
+
+    async def _start(self, name: str, serving_it: AbstractAsyncContextManager[Served]) -> None:
+        stack = self._stacks[name] = AsyncExitStack()
+        self.served[name] = await stack.enter_async_context(serving_it)
+
+
+@asynccontextmanager
+async def deployed(cast: Cast) -> AsyncIterator[Deployment]:
+    """Runs all services over the fakes of `cast`."""
+    deployment = Deployment()
+    try:
+        await deployment.start(cast)
+        yield deployment
+    finally:
+        await deployment.stop_all()

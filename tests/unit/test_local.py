@@ -1,0 +1,60 @@
+"""The deployment on one machine."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from local.deployment import Deployment, DeploymentError
+from orchestrator.settings import OrchestratorSettings
+from services.understanding.settings import UnderstandingSettings
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path / "run", tmp_path / "models", port=50051, environment={"tts": {"E3RG_TTS_HOST": "::1"}})
+
+
+def test_every_service_has_ports_of_its_own_and_the_door_the_one_that_was_asked_for(deployment: Deployment) -> None:
+    components = deployment.components.values()
+    ports = [port for component in components for port in (component.port, component.metrics_port)]
+    assert len(set(ports)) == len(ports)
+    assert deployment.address == "127.0.0.1:50051"
+
+
+def test_the_services_are_told_where_the_others_are(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    components = deployment.components
+    for name in ("understanding", "orchestrator"):
+        for key, value in components[name].environment.items():
+            monkeypatch.setenv(key, value)
+    panel, door = UnderstandingSettings(), OrchestratorSettings()
+    voters = {name.removeprefix("mllm-"): row.address for name, row in components.items() if name.startswith("mllm-")}
+    assert panel.voters == voters
+    assert json.loads(components["understanding"].environment["E3RG_UNDERSTANDING_VOTERS"]) == voters
+    addresses = (door.understanding_address, door.memory_address, door.tts_address, door.video_address)
+    assert addresses == tuple(components[name].address for name in ("understanding", "memory", "tts", "video"))
+    assert door.port == 50051
+
+
+def test_a_setting_of_one_service_can_be_changed(deployment: Deployment) -> None:
+    assert deployment.components["tts"].environment["E3RG_TTS_HOST"] == "::1"
+    assert deployment.components["video"].environment["E3RG_VIDEO_HOST"] == "127.0.0.1"
+
+
+def test_the_voters_sit_in_order_of_priority(deployment: Deployment) -> None:
+    assert list(json.loads(deployment.components["understanding"].environment["E3RG_UNDERSTANDING_VOTERS"])) == [
+        name.removeprefix("mllm-") for name in deployment.components if name.startswith("mllm-")
+    ]
+
+
+def test_a_service_that_does_not_start_stops_the_rest_and_its_log_is_told(deployment: Deployment) -> None:
+    tts = deployment.components["tts"]
+    tts.module = "services.nothing"
+    deployment.components = {"tts": tts}
+    with (
+        pytest.raises(DeploymentError, match=r"tts stopped with status 1:\n.*No module named services.nothing"),
+        deployment,
+    ):
+        raise AssertionError("it never becomes ready")
+    assert tts.process is not None
+    assert tts.process.returncode == 1

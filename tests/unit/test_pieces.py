@@ -1,0 +1,68 @@
+"""Media on the wire: pieces of files, PCM, the last few results."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from services.common.caches import LastUsed
+from services.common.errors import InvalidRequest
+from services.common.media import Collector, chunks, float_of_pcm, pcm_of_float
+from services.common.server import CHUNK_BYTES_MAX
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES_MAX, CHUNK_BYTES_MAX + 1, 3 * CHUNK_BYTES_MAX])
+def test_a_file_cut_into_pieces_and_joined_is_the_same_file(size: int) -> None:
+    content = bytes(range(251)) * (size // 251) + bytes(size % 251)
+    pieces = list(chunks(content))
+    assert all(0 < len(piece) <= CHUNK_BYTES_MAX for piece in pieces)
+    file = Collector("voice", size)
+    for piece in pieces:
+        file.add(piece)
+    assert (file.content, file.size) == (content, size)
+
+
+def test_a_piece_over_the_limit_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="voice: a message holds 1048577 bytes; send at most 1048576"):
+        Collector("voice", 1 << 30).add(bytes(CHUNK_BYTES_MAX + 1))
+
+
+def test_a_file_is_refused_at_its_limit_before_the_piece_is_kept() -> None:
+    file = Collector("voice", 10)
+    file.add(bytes(10))
+    with pytest.raises(InvalidRequest, match="voice: more than 10 bytes"):
+        file.add(b"x")
+    assert file.size == 10
+
+
+def test_pcm_is_little_endian_of_full_scale_and_clips() -> None:
+    assert (
+        pcm_of_float(np.array([0, 0.5, -1, 1, 2, -2], np.float32))
+        == np.array([0, 16384, -32768, 32767, 32767, -32768], "<i2").tobytes()
+    )
+    np.testing.assert_array_equal(float_of_pcm(b"\x00\x40\x00\x80"), np.array([0.5, -1], np.float32))
+
+
+def test_what_was_used_last_is_kept_and_the_oldest_goes() -> None:
+    made: list[str] = []
+    cache: LastUsed[str, str] = LastUsed(2)
+
+    def make(key: str) -> str:
+        made.append(key)
+        return key.upper()
+
+    assert [cache.get(key, partial(make, key)) for key in "abaca"] == ["A", "B", "A", "C", "A"]
+    assert made == ["a", "b", "c"]
+    assert ["a" in cache, "b" in cache, "c" in cache] == [True, False, True]
+
+
+def test_what_could_not_be_made_is_not_kept() -> None:
+    cache: LastUsed[str, str] = LastUsed(2)
+
+    def fail() -> str:
+        raise InvalidRequest("portrait", "no face")
+
+    with pytest.raises(InvalidRequest):
+        cache.get("a", fail)
+    assert "a" not in cache
+    assert cache.get("a", lambda: "made") == "made"

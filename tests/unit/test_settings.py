@@ -1,0 +1,72 @@
+"""Settings of the services, as the environment gives them."""
+
+import pytest
+from pydantic import ValidationError
+
+from orchestrator.settings import OrchestratorSettings
+from services.common.settings import ServiceSettings
+from services.memory.settings import MemorySettings
+from services.mllm.settings import MllmSettings
+from services.tts.settings import TtsSettings
+from services.understanding.settings import UnderstandingSettings
+from services.video.settings import VideoSettings
+
+SERVICES = [MemorySettings, MllmSettings, OrchestratorSettings, TtsSettings, UnderstandingSettings, VideoSettings]
+PANEL = {
+    "E3RG_UNDERSTANDING_VOTERS": '{"text": "text:50051", "lead": "lead:50051"}',
+    "E3RG_UNDERSTANDING_WRITER": "lead",
+    "E3RG_UNDERSTANDING_TRANSCRIBER": "lead",
+}
+
+
+@pytest.fixture(autouse=True)
+def panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in PANEL.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("cls", SERVICES)
+def test_the_prefix_is_the_services_name(cls: type[ServiceSettings], monkeypatch: pytest.MonkeyPatch) -> None:
+    word = cls.__module__.removesuffix(".settings").rpartition(".")[2].upper()
+    monkeypatch.setenv(f"E3RG_{word}_PORT", "4711")
+    assert cls().port == 4711
+
+
+@pytest.mark.parametrize("cls", SERVICES)
+def test_settings_are_frozen(cls: type[ServiceSettings]) -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        cls().port = 1
+
+
+@pytest.mark.parametrize("cls", SERVICES)
+@pytest.mark.parametrize(("name", "value"), [("PORT", "70000"), ("PORT", "x"), ("SHUTDOWN_GRACE_S", "-1")])
+def test_a_setting_that_cannot_be_stops_the_start_and_is_named(
+    cls: type[ServiceSettings], name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = cls.__module__.removesuffix(".settings").rpartition(".")[2].upper()
+    monkeypatch.setenv(f"E3RG_{word}_{name}", value)
+    with pytest.raises(ValidationError, match=name.lower()):
+        cls()
+
+
+def test_the_order_of_the_voters_is_their_priority() -> None:
+    assert list(UnderstandingSettings().voters) == ["text", "lead"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("WRITER", "nobody", r"writer is 'nobody'; it must be one of the voters \['lead', 'text'\]"),
+        ("TRANSCRIBER", "", r"transcriber is ''; it must be one of the voters"),
+        ("QUORUM", "3", "quorum is 3, but there are 2 voters"),
+        ("QUORUM", "0", "quorum"),
+        ("VOTE_DEADLINE_S", "0", "vote_deadline_s"),
+        ("FRAMES_MAX", "65", "frames_max"),
+    ],
+)
+def test_a_panel_that_cannot_sit_is_refused(
+    name: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"E3RG_UNDERSTANDING_{name}", value)
+    with pytest.raises(ValidationError, match=problem):
+        UnderstandingSettings()

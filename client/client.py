@@ -117,7 +117,7 @@ class Client:
         """Adds an identity with its references.
 
         Args:
-            header: Who it is, and who allowed its use.
+            header: Who it is, and who allowed its use; the sizes of the files are filled in here.
             portrait: Content of a PNG or JPEG file with exactly one face.
             voice: Content of a WAV file.
 
@@ -126,7 +126,10 @@ class Client:
         """
 
         def parts() -> Iterator[pb.AddIdentityRequest]:
-            yield pb.AddIdentityRequest(header=header)
+            filled = memory.AddIdentityHeader()
+            filled.CopyFrom(header)
+            filled.portrait_size_bytes, filled.voice_size_bytes = len(portrait), len(voice)
+            yield pb.AddIdentityRequest(header=filled)
             for piece in _pieces(portrait):
                 yield pb.AddIdentityRequest(portrait=piece)
             for piece in _pieces(voice):

@@ -47,6 +47,8 @@ async def _read(parts: AsyncIterator[pb.AddIdentityRequest]) -> tuple[memory.Add
     for file, remedy in ((portrait, "send a PNG or JPEG of one face"), (voice, "send a WAV file of the voice")):
         if not file.size:
             raise InvalidRequest(file.field, f"missing; {remedy}")
+    portrait.check_whole(first.header.portrait_size_bytes)
+    voice.check_whole(first.header.voice_size_bytes)
     return first.header, portrait.content, voice.content
 
 

@@ -1,6 +1,7 @@
 """Runs a blocking model on threads of its own behind a bounded line."""
 
 import asyncio
+import contextvars
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -92,7 +93,8 @@ class InferenceQueue:
             self._leave(time.monotonic() - started_s, outcome)
             send(last)
 
-        future = self._threads.submit(work)
+        # With the caller's context, so that what the model logs carries the trace id.
+        future = self._threads.submit(contextvars.copy_context().run, work)
         # Closing the queue takes waiting calls off the line; without a word they would wait for ever.
         future.add_done_callback(lambda ended: send(_closed()) if ended.cancelled() else None)
         try:

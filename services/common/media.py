@@ -50,6 +50,15 @@ class Collector:
             raise InvalidRequest(self.field, f"more than {self._bytes_max} bytes; send a smaller file")
         self._content += piece
 
+    def check_whole(self, declared: int) -> None:
+        """Refuses a file of another size than was declared: a caller that dies may look like one that is done.
+
+        Raises:
+            InvalidRequest: More or fewer bytes came.
+        """
+        if self.size != declared:
+            raise InvalidRequest(self.field, f"{self.size} of {declared} bytes came; declare and send the whole file")
+
     @property
     def size(self) -> int:
         """Bytes that were joined so far."""

@@ -106,6 +106,8 @@ async def _read_new(parts: AsyncIterator[pb.AddIdentityRequest]) -> NewIdentity:
                 raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header first, then media")
     if header is None:
         raise InvalidRequest("header", "missing; send it first")
+    portrait.check_whole(header.portrait_size_bytes)
+    voice.check_whole(header.voice_size_bytes)
     for field in ("profile", "consent"):
         if not header.HasField(field):
             raise InvalidRequest(f"header.{field}", "missing; it is required")

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from emotions import Wheel
-from services.common.errors import NotReady, ServiceError
+from services.common.errors import DeadlineExceeded, NotReady, ServiceError
 from services.understanding.domain import Decision, Status, Vote, decide
+
+AHEAD_TIMEOUT_S = 60.0
+"""Only bounds a vote whose turn is given up: the panel's deadline counts from the moment that the words are there."""
 
 Message_contra = TypeVar("Message_contra", contravariant=True)
 Message = TypeVar("Message")
@@ -37,14 +40,15 @@ class Voter(Protocol[Message_contra, Source]):
 
 @dataclass(frozen=True)
 class Ahead(Generic[Source]):
-    """Votes that were asked for ahead of the words, by the voter's name."""
+    """Votes that were asked for ahead of the words, by the voter's name; None from those who need the words."""
 
-    votes: Mapping[str, asyncio.Future[Vote[Source]]] = field(default_factory=dict)
+    votes: Mapping[str, asyncio.Future[Vote[Source] | None]] = field(default_factory=dict)
 
     def cancel(self) -> None:
         """Stops those that still work."""
         for vote in self.votes.values():
-            vote.cancel()
+            if not vote.cancel() and not vote.cancelled():
+                vote.exception()  # nobody else will look at it
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,9 @@ class Panel(Generic[Message, Source]):
     quorum: int
     deadline_s: float
 
-    async def begin(self, message: Message) -> Ahead[Source]:
+    def begin(self, message: Message) -> Ahead[Source]:
         """Asks those who need no words, while the words of `message` are still being transcribed."""
-        wordless = await asyncio.gather(*(voter.wordless() for voter in self.voters), return_exceptions=True)
-        asked = [voter for voter, answer in zip(self.voters, wordless, strict=True) if answer is True]
-        return Ahead({voter.name: asyncio.ensure_future(voter.vote(message, self.deadline_s)) for voter in asked})
+        return Ahead({voter.name: asyncio.ensure_future(_vote_ahead(voter, message)) for voter in self.voters})
 
     async def decide(self, message: Message, ahead: Ahead[Source] | None = None) -> Decision[Source]:
         """Asks every voter that was not asked ahead, and decides over the votes that come in time.
@@ -87,8 +89,12 @@ class Panel(Generic[Message, Source]):
         try:
             async with asyncio.timeout(self.deadline_s):
                 asked = ahead.votes.get(voter.name)
-                return await (asked if asked else voter.vote(message, self.deadline_s))
-        except TimeoutError:
+                return (await asked if asked else None) or await voter.vote(message, self.deadline_s)
+        except (TimeoutError, DeadlineExceeded):
             return Vote(voter.name, Status.LATE, f"no answer within {self.deadline_s:g} s", latency_s=self.deadline_s)
         except ServiceError as error:
             return Vote(voter.name, Status.FAILED, str(error), latency_s=time.monotonic() - started_s)
+
+
+async def _vote_ahead(voter: Voter[Message, Source], message: Message) -> Vote[Source] | None:
+    return await voter.vote(message, AHEAD_TIMEOUT_S) if await voter.wordless() else None

@@ -83,7 +83,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             raise InvalidRequest("header.text", "the message is empty; send text, audio or video")
         received = await self._intake.receive(audio, video)
         decoded_s = time.monotonic()
-        ahead = await self._panel.begin(self._message(received)) if received.frames else Ahead[Answer]()
+        ahead = self._panel.begin(self._message(received)) if received.frames else Ahead[Answer]()
         try:
             words = await self._intake.words(text, received)
         except BaseException:

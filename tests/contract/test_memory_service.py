@@ -51,8 +51,11 @@ def pieces(content: bytes) -> Iterator[bytes]:
 
 
 def parts(head: pb.AddIdentityHeader, portrait: bytes = PORTRAIT, voice: bytes = VOICE) -> list[pb.AddIdentityRequest]:
+    sized = pb.AddIdentityHeader()
+    sized.CopyFrom(head)
+    sized.portrait_size_bytes, sized.voice_size_bytes = len(portrait), len(voice)
     return [
-        pb.AddIdentityRequest(header=head),
+        pb.AddIdentityRequest(header=sized),
         *(pb.AddIdentityRequest(portrait=piece) for piece in pieces(portrait)),
         *(pb.AddIdentityRequest(voice=piece) for piece in pieces(voice)),
     ]
@@ -164,6 +167,8 @@ BOB = parts(header("bob"))
     [
         ([], grpc.StatusCode.INVALID_ARGUMENT, "header: missing"),
         (BOB[1:2], grpc.StatusCode.INVALID_ARGUMENT, "part: portrait is out of order"),
+        (BOB[:-1], grpc.StatusCode.INVALID_ARGUMENT, "voice: 0 of 5012 bytes came"),
+        ([BOB[0], *BOB[2:]], grpc.StatusCode.INVALID_ARGUMENT, "portrait: 1511432 of 2560008 bytes came"),
         ([BOB[0], BOB[0]], grpc.StatusCode.INVALID_ARGUMENT, "part: header is out of order"),
         ([*BOB, pb.AddIdentityRequest()], grpc.StatusCode.INVALID_ARGUMENT, "part: nothing is out of order"),
         (parts(head_with(profile=None)), grpc.StatusCode.INVALID_ARGUMENT, "header.profile: missing"),

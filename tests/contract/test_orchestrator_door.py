@@ -1,7 +1,7 @@
 """What `orchestrator.proto` promises beside turns: the status of all services, and the identities."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from typing import cast as typed
@@ -119,7 +119,17 @@ def voice(content: bytes = VOICE) -> pb.AddIdentityRequest:
 
 
 async def add(stub: "Stub", *parts: pb.AddIdentityRequest) -> memory.Identity:
-    return (await stub.AddIdentity(iter(parts), timeout=20)).identity
+    return (await stub.AddIdentity(iter(sized(parts)), timeout=20)).identity
+
+
+def sized(parts: Sequence[pb.AddIdentityRequest]) -> list[pb.AddIdentityRequest]:
+    """Declares in the header what follows."""
+    whole = [pb.AddIdentityRequest.FromString(part.SerializeToString()) for part in parts]
+    for part in whole:
+        if part.HasField("header"):
+            part.header.portrait_size_bytes = sum(len(part.portrait) for part in parts)
+            part.header.voice_size_bytes = sum(len(part.voice) for part in parts)
+    return whole
 
 
 async def test_an_identity_is_added_listed_read_answers_and_is_removed(stub: "Stub", cast: Cast) -> None:
@@ -202,7 +212,7 @@ async def test_a_check_that_fails_keeps_nothing(stub: "Stub", cast: Cast) -> Non
 async def test_the_trace_goes_on_to_every_service_that_checks(stub: "Stub", calls: CallLog) -> None:
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     metadata = (("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),)
-    await stub.AddIdentity(iter([header(), portrait(), voice()]), timeout=20, metadata=metadata)
+    await stub.AddIdentity(iter(sized([header(), portrait(), voice()])), timeout=20, metadata=metadata)
     assert [call.method for call in calls.calls] == ["CheckPortrait", "CheckVoice", "AddIdentity", "AddIdentity"]
     assert {call.trace_id for call in calls.calls} == {trace_id}
 
@@ -219,3 +229,11 @@ async def test_without_the_memory_it_is_named(stub: "Stub", deployment: Deployme
         assert isinstance(failure, grpc.aio.AioRpcError)
         assert failure.code() is grpc.StatusCode.UNAVAILABLE
         assert (failure.details() or "").startswith("memory: ")
+
+
+async def test_an_identity_whose_references_came_in_part_is_refused_and_not_kept(stub: "Stub") -> None:
+    whole = sized([header(), portrait(), voice()])
+    cut = [whole[0], whole[1], voice(VOICE[: len(VOICE) // 2])]
+    with refused(INVALID, f"voice: {len(VOICE) // 2} of {len(VOICE)} bytes came"):
+        await stub.AddIdentity(iter(cut), timeout=20)
+    assert "eve" not in {one.id for one in (await stub.ListIdentities(pb.ListIdentitiesRequest())).identities}

@@ -201,7 +201,7 @@ async def test_who_needs_no_words_is_asked_ahead_and_only_once(wheel: Wheel) -> 
     eyes = Seat("eyes", vote("eyes", {"sad": 1.0}), sees_only=True)
     ears = seat("ears", vote("ears", {"sad": 1.0}))
     panel = Panel[str, str]((eyes, ears), wheel, 2, 20)
-    ahead = await panel.begin("no words yet")
+    ahead = panel.begin("no words yet")
     await eyes.asked.wait()
     assert not ears.asked.is_set()
     eyes.asked.clear()
@@ -212,26 +212,34 @@ async def test_who_needs_no_words_is_asked_ahead_and_only_once(wheel: Wheel) -> 
 
 async def test_votes_asked_ahead_can_be_stopped(wheel: Wheel) -> None:
     eyes = Seat("eyes", vote("eyes", {"sad": 1.0}), sees_only=True)
-    ahead = await Panel[str, str]((eyes,), wheel, 1, 20).begin("no words yet")
+    ahead = Panel[str, str]((eyes,), wheel, 1, 20).begin("no words yet")
     await eyes.asked.wait()
     ahead.cancel()
     with pytest.raises(asyncio.CancelledError):
         await ahead.votes["eyes"]
 
 
-async def test_who_cannot_be_asked_ahead_is_asked_with_the_others(wheel: Wheel) -> None:
+async def test_who_cannot_be_reached_ahead_is_recorded_as_failed(wheel: Wheel) -> None:
     away = seat("face", vote("face", {"sad": 1.0}))
     away.sees_only = NotReady("it cannot be reached")
-    panel = Panel[str, str]([away], wheel, 1, 20)
-    ahead = await panel.begin("pictures")
-    assert ahead.votes == {}
-    assert (await panel.decide("pictures and words", ahead)).tally == {"sad": 1}
-    assert away.messages == ["pictures and words"]
+    panel = Panel[str, str]([away, seat("text", vote("text", {"sad": 1.0}))], wheel, 1, 20)
+    decision = await panel.decide("pictures and words", panel.begin("pictures"))
+    assert (decision.votes[0].status, decision.votes[0].reason) == (Status.FAILED, "it cannot be reached")
+    assert away.messages == []
+
+
+async def test_who_hangs_when_asked_ahead_keeps_nobody_waiting_for_the_words(wheel: Wheel) -> None:
+    face, text = seat("face", vote("face", {"sad": 1.0}), ready=False), seat("text", vote("text", {"sad": 1.0}))
+    face.sees_only = True
+    panel = Panel[str, str]([face, text], wheel, 1, 0.05)
+    ahead = panel.begin("pictures")  # returns at once
+    decision = await panel.decide("words", ahead)
+    assert [one.status for one in decision.votes] == [Status.LATE, Status.VOTED]
 
 
 async def test_who_was_asked_ahead_and_failed_is_recorded(wheel: Wheel) -> None:
     face, text = seat("face", BackendFailed("no paint")), seat("text", vote("text", {"sad": 1.0}))
     face.sees_only = True
     panel = Panel[str, str]([face, text], wheel, 1, 20)
-    decision = await panel.decide("words", await panel.begin("pictures"))
+    decision = await panel.decide("words", panel.begin("pictures"))
     assert (decision.votes[0].status, decision.votes[0].reason) == (Status.FAILED, "no paint")

@@ -86,12 +86,12 @@ class HibariBackend:
             InvalidRequest: The recording is too short, silent or not speech, or the language is not English.
         """
         if profile.language.split("-")[0] not in self.languages:
-            raise InvalidRequest("profile.language", f"is {profile.language!r}; this voice speaks: en")
+            raise InvalidRequest("header.profile.language", f"is {profile.language!r}; this voice speaks: en")
         try:
             heard = self._reader.read(reference.samples, reference.sample_rate_hz)
         except ValueError as problem:
-            raise InvalidRequest("reference", f"{problem}; at least 1 s of speech is needed") from problem
-        check(heard, "reference")
+            raise InvalidRequest("voice", f"{problem}; at least 1 s of speech is needed") from problem
+        check(heard, "voice")
         return HibariVoice(fit(heard, profile, self._hear))
 
     def speak(self, text: str, voice: domain.Voice, delivery: Delivery) -> Iterator[Speech]:
@@ -104,13 +104,13 @@ class HibariBackend:
         if not isinstance(voice, HibariVoice):
             raise TypeError(f"{type(voice).__name__} is not a voice that this back-end prepared")
         if delivery.style not in STYLES:
-            raise InvalidRequest("delivery.style", f"is {delivery.style!r}; use one of: {', '.join(STYLES)}")
+            raise InvalidRequest("header.style", f"is {delivery.style!r}; use one of: {', '.join(STYLES)}")
         if not 0 <= delivery.intensity <= 1:
-            raise InvalidRequest("delivery.intensity", f"is {delivery.intensity}; it must lie between 0 and 1")
+            raise InvalidRequest("header.emotion.intensity", f"is {delivery.intensity}; it must lie between 0 and 1")
         readings = self._read(text)
         first = next(readings, None)
         if first is None:
-            raise InvalidRequest("text", f"holds nothing that can be said in English: {text[:60]!r}")
+            raise InvalidRequest("sentence", f"holds nothing that can be said in English: {text[:60]!r}")
         return self._speak(first, readings, voice.timbre, manner(delivery))
 
     def close(self) -> None:

@@ -157,16 +157,20 @@ class GetIdentityResponse(_message.Message):
     def __init__(self, identity: _Optional[_Union[Identity, _Mapping]] = ...) -> None: ...
 
 class AddIdentityHeader(_message.Message):
-    __slots__ = ("id", "profile", "consent", "emotion_bank")
+    __slots__ = ("id", "profile", "consent", "emotion_bank", "portrait_size_bytes", "voice_size_bytes")
     ID_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     CONSENT_FIELD_NUMBER: _ClassVar[int]
     EMOTION_BANK_FIELD_NUMBER: _ClassVar[int]
+    PORTRAIT_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    VOICE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     id: str
     profile: _common_pb2.Profile
     consent: Consent
     emotion_bank: str
-    def __init__(self, id: _Optional[str] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., consent: _Optional[_Union[Consent, _Mapping]] = ..., emotion_bank: _Optional[str] = ...) -> None: ...
+    portrait_size_bytes: int
+    voice_size_bytes: int
+    def __init__(self, id: _Optional[str] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., consent: _Optional[_Union[Consent, _Mapping]] = ..., emotion_bank: _Optional[str] = ..., portrait_size_bytes: _Optional[int] = ..., voice_size_bytes: _Optional[int] = ...) -> None: ...
 
 class AddIdentityRequest(_message.Message):
     __slots__ = ("header", "portrait", "voice")

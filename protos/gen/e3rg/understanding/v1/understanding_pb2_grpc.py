@@ -29,7 +29,8 @@ class UnderstandingServiceStub(object):
     """Understands a message and replies to it.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); DEADLINE_EXCEEDED; INTERNAL.
+    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
+    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     def __init__(self, channel):
@@ -59,7 +60,8 @@ class UnderstandingServiceServicer(object):
     """Understands a message and replies to it.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); DEADLINE_EXCEEDED; INTERNAL.
+    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
+    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     def GetPanel(self, request, context):
@@ -120,7 +122,8 @@ class UnderstandingService(object):
     """Understands a message and replies to it.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); DEADLINE_EXCEEDED; INTERNAL.
+    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
+    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     @staticmethod

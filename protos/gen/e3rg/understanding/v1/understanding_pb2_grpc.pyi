@@ -21,7 +21,8 @@ class UnderstandingServiceStub:
     """Understands a message and replies to it.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); DEADLINE_EXCEEDED; INTERNAL.
+    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
+    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
@@ -56,7 +57,8 @@ class UnderstandingServiceAsyncStub:
     """Understands a message and replies to it.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); DEADLINE_EXCEEDED; INTERNAL.
+    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
+    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     GetPanel: grpc.aio.UnaryUnaryMultiCallable[
@@ -90,7 +92,8 @@ class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
     """Understands a message and replies to it.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); DEADLINE_EXCEEDED; INTERNAL.
+    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
+    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     @abc.abstractmethod

@@ -72,6 +72,14 @@ class Wheel:
     policies: Mapping[str, Mapping[str, Any]]
     reproduction: Mapping[str, Mapping[str, str]]
 
+    def difference(self, digest: str) -> str:
+        """Returns what is wrong with a caller that uses the wheel `digest`; empty when it is this wheel."""
+        if digest == self.digest:
+            return ""
+        theirs = digest[:12] or "not named"
+        mine = self.digest[:12]
+        return f"the caller's emotion wheel is {theirs}, this service's is {mine}; deploy the same version of both"
+
     def label(self, name: str) -> Label:
         """Returns the label called `name`.
 

@@ -1,12 +1,15 @@
 """PCM as it travels: signed 16-bit little-endian, mono."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.common.errors import InvalidRequest
 from services.common.server import CHUNK_BYTES_MAX
+
+Part = TypeVar("Part")
 
 
 def float_of_pcm(pcm: bytes) -> NDArray[np.float32]:
@@ -23,6 +26,31 @@ def chunks(content: bytes, size: int = CHUNK_BYTES_MAX) -> Iterator[bytes]:
     """Cuts `content` into messages' pieces."""
     for start in range(0, len(content), size):
         yield content[start : start + size]
+
+
+async def collect(
+    field: str, size_bytes: int, parts: AsyncIterator[Part], piece: Callable[[Part], bytes | None]
+) -> bytes:
+    """Reads the next parts of a stream until a file of the declared size is whole.
+
+    Args:
+        field: Name of the field, for errors.
+        size_bytes: The declared size.
+        parts: The stream; what follows the file is left in it.
+        piece: Returns a part's piece of the file; None for a part of another kind.
+
+    Raises:
+        InvalidRequest: The file came in part only, or is larger than declared.
+    """
+    file = Collector(field, size_bytes)
+    while file.size < size_bytes:
+        part = await anext(parts, None)
+        content = None if part is None else piece(part)
+        if content is None:
+            problem = f"{file.size} of {size_bytes} bytes came; send the whole file before what follows it"
+            raise InvalidRequest(field, problem)
+        file.add(content)
+    return file.content
 
 
 class Collector:

@@ -163,11 +163,8 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         return emotion.label
 
     def _check_wheel(self, digest: str, field: str) -> None:
-        if digest != self._wheel.digest:
-            raise FailedPrecondition(
-                f"{field}: the caller's emotion wheel is {digest[:12] or 'not named'}, this service's is"
-                f" {self._wheel.digest[:12]}; deploy the same version of both"
-            )
+        if difference := self._wheel.difference(digest):
+            raise FailedPrecondition(f"{field}: {difference}")
 
 
 def _check_text(text: str, field: str) -> None:

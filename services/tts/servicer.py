@@ -11,7 +11,7 @@ from e3rg.tts.v1 import tts_pb2_grpc
 from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest
 from services.common.inference import InferenceQueue
-from services.common.media import Collector
+from services.common.media import Collector, collect
 from services.tts.domain import Backend, Delivery, Phoneme, Profile, Speaker, Speech, Voice
 from services.tts.recordings import read_voice
 
@@ -98,12 +98,8 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         if first.WhichOneof("part") != "header":
             raise InvalidRequest("header", "missing; send it first")
         header = first.header
-        if header.emotion.ontology_hash != self._wheel.digest:
-            raise FailedPrecondition(
-                f"header.emotion.ontology_hash: the caller's emotion wheel is"
-                f" {header.emotion.ontology_hash[:12] or 'not named'}, this service's is {self._wheel.digest[:12]};"
-                " deploy the same version of both"
-            )
+        if difference := self._wheel.difference(header.emotion.ontology_hash):
+            raise FailedPrecondition(f"header.emotion.ontology_hash: {difference}")
         if header.emotion.label not in self._wheel.labels:
             known = ", ".join(self._wheel.labels)
             raise InvalidRequest("header.emotion.label", f"{header.emotion.label!r}; use one of: {known}")
@@ -113,20 +109,18 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         return header
 
     async def _read_voice(self, parts: AsyncIterator[pb.SpeakRequest], header: pb.SpeakHeader) -> tuple[Voice, bool]:
-        file = Collector("voice", header.voice_size_bytes)
-        while file.size < header.voice_size_bytes:
-            part = await anext(parts, pb.SpeakRequest())
-            if part.WhichOneof("part") != "voice":
-                found = f"{file.size} of {header.voice_size_bytes} bytes came"
-                raise InvalidRequest("voice", f"{found}; send the whole reference before the first sentence")
-            file.add(part.voice)
-        reference = read_voice(file.content, "voice")
+        content = await collect("voice", header.voice_size_bytes, parts, _piece)
+        reference = read_voice(content, "voice")
         if reference.digest != header.voice_digest:
             problem = f"{header.voice_digest!r} is not the SHA-256 of the reference, {reference.digest}"
             raise InvalidRequest("header.voice_digest", problem)
         profile = _from_profile(header.profile)
         known = self._speaker.knows(reference.digest, profile)
         return await self._queue.run(lambda: self._speaker.voice(reference, profile)), known
+
+
+def _piece(part: pb.SpeakRequest) -> bytes | None:
+    return part.voice if part.WhichOneof("part") == "voice" else None
 
 
 def _from_profile(profile: common.Profile) -> Profile:

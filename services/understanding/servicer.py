@@ -129,11 +129,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         if first.WhichOneof("part") != "header":
             raise InvalidRequest("header", "missing; send it first")
         header = first.header
-        if header.ontology_hash != self._wheel.digest:
-            raise FailedPrecondition(
-                f"header.ontology_hash: the caller's emotion wheel is {header.ontology_hash[:12] or 'not named'}, this"
-                f" service's is {self._wheel.digest[:12]}; deploy the same version of both"
-            )
+        if difference := self._wheel.difference(header.ontology_hash):
+            raise FailedPrecondition(f"header.ontology_hash: {difference}")
         if len(header.text) > TEXT_CHARS_MAX:
             raise InvalidRequest("header.text", f"{len(header.text)} characters; send at most {TEXT_CHARS_MAX}")
         for field, size in (("audio", header.audio_size_bytes), ("video", header.video_size_bytes)):

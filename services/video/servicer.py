@@ -17,7 +17,7 @@ from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest
 from services.common.images import decode_image
 from services.common.inference import InferenceQueue
-from services.common.media import Collector
+from services.common.media import Collector, collect
 from services.common.server import CHUNK_BYTES_MAX
 from services.video.domain import Backend, Expression, Performance, Portrait, Rig, Speech, Studio, VisemeSpan
 from services.video.encoding import FragmentedMp4
@@ -85,12 +85,8 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         if first.WhichOneof("part") != "header":
             raise InvalidRequest("header", "missing; send it first")
         header = first.header
-        if header.emotion.ontology_hash != self._wheel.digest:
-            raise FailedPrecondition(
-                f"header.emotion.ontology_hash: the caller's emotion wheel is"
-                f" {header.emotion.ontology_hash[:12] or 'not named'}, this service's is {self._wheel.digest[:12]};"
-                " deploy the same version of both"
-            )
+        if difference := self._wheel.difference(header.emotion.ontology_hash):
+            raise FailedPrecondition(f"header.emotion.ontology_hash: {difference}")
         if header.emotion.label not in self._wheel.labels:
             known = ", ".join(self._wheel.labels)
             raise InvalidRequest("header.emotion.label", f"{header.emotion.label!r}; use one of: {known}")
@@ -103,14 +99,8 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         return header
 
     async def _read_rig(self, parts: AsyncIterator[pb.AnimateRequest], header: pb.AnimateHeader) -> tuple[Rig, bool]:
-        file = Collector("portrait", header.portrait_size_bytes)
-        while file.size < header.portrait_size_bytes:
-            part = await anext(parts, pb.AnimateRequest())
-            if part.WhichOneof("part") != "portrait":
-                found = f"{file.size} of {header.portrait_size_bytes} bytes came"
-                raise InvalidRequest("portrait", f"{found}; send the whole portrait before the first speech")
-            file.add(part.portrait)
-        portrait = _to_portrait(file.content)
+        content = await collect("portrait", header.portrait_size_bytes, parts, _piece)
+        portrait = _to_portrait(content)
         if portrait.digest != header.portrait_digest:
             problem = f"{header.portrait_digest!r} is not the SHA-256 of the portrait, {portrait.digest}"
             raise InvalidRequest("header.portrait_digest", problem)
@@ -136,6 +126,10 @@ class _Film:
     def _write(self, frames: Iterator[NDArray[np.uint8]]) -> Iterator[bytes]:
         for frame in frames:
             yield from self._file.add((frame,), np.empty(0, np.int16))
+
+
+def _piece(part: pb.AnimateRequest) -> bytes | None:
+    return part.portrait if part.WhichOneof("part") == "portrait" else None
 
 
 def _to_portrait(content: bytes) -> Portrait:

@@ -215,7 +215,7 @@ FIRST = [header(), *reference()]
         ([header(size_bytes=(16 << 20) + 1)], "header.voice_size_bytes: 16777217; send 1 to 16777216"),
         ([header(size_bytes=1 << 60)], "header.voice_size_bytes: 1152921504606846976; send 1 to 16777216"),
         ([header(size_bytes=10), *reference()], "voice: more than 10 bytes"),
-        ([header(), reference()[0], sentence("x")][::2], "voice: 0 of 38444 bytes came; send the whole reference"),
+        ([header(), reference()[0], sentence("x")][::2], "voice: 0 of 38444 bytes came; send the whole file"),
         ([header(), pb.SpeakRequest(voice=VOICE[:10])], "voice: 10 of 38444 bytes came"),
         ([header(), pb.SpeakRequest(voice=bytes(MIB + 1))], "voice: a message holds 1048577 bytes"),
         ([header(content=b"no wav"), *reference(b"no wav")], "voice: not a PCM WAV file"),

@@ -222,7 +222,7 @@ FIRST = [header(), *portrait()]
         ([header(size_bytes=0)], "header.portrait_size_bytes: 0; send 1 to 16777216"),
         ([header(size_bytes=1 << 60)], "header.portrait_size_bytes: 1152921504606846976; send 1 to"),
         ([header(size_bytes=10), *portrait()], "portrait: more than 10 bytes"),
-        ([header(), speech(pcm(0.1))], f"portrait: 0 of {len(PORTRAIT)} bytes came; send the whole portrait"),
+        ([header(), speech(pcm(0.1))], f"portrait: 0 of {len(PORTRAIT)} bytes came; send the whole file"),
         ([header(), pb.AnimateRequest(portrait=PORTRAIT[:9])], f"portrait: 9 of {len(PORTRAIT)} bytes came"),
         ([header(), pb.AnimateRequest(portrait=bytes(MIB + 1))], "portrait: a message holds 1048577 bytes"),
         ([header(content=b"no png"), *portrait(b"no png")], "portrait: 6 bytes that are no JPEG or PNG"),

@@ -98,8 +98,9 @@ def test_a_module_is_named_by_what_it_is() -> None:
 
 def test_nothing_names_a_place_on_someones_machine_or_a_package_registry() -> None:
     places = "|".join(["home", "root", "work", "Users"])
-    hosts = "|".join([r"pypi\.org", r"pythonhosted\.org", r"npmjs\.(?:org|com)", r"crates\.io", r"proxy\.golang\.org"])
-    forbidden = re.compile(rf"(?<![\w.~*}}])/(?:{places})/\w|(?:{hosts})")
+    # Named by shape: an index of packages, or a host that is called after what it serves.
+    hosts = r"https?://(?:files|registry|index|proxy|deb|ftp|mirror\w*|py\w+|npm\w*|crates)\.|/simple/\w"
+    forbidden = re.compile(rf"(?<![\w.~*}}])/(?:{places})/\w|{hosts}")
     found = []
     for path in _files():
         if path == Path(__file__):

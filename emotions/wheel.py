@@ -70,6 +70,7 @@ class Wheel:
     classes: tuple[str, ...]
     styles: tuple[str, ...]
     policies: Mapping[str, Mapping[str, Any]]
+    crisis: Emotion
     reproduction: Mapping[str, Mapping[str, str]]
 
     def difference(self, digest: str) -> str:
@@ -208,6 +209,7 @@ def _wheel(content: Mapping[str, Any], digest: str) -> Wheel:
         classes=tuple(content["classes"]),
         styles=tuple(content["styles"]),
         policies=content["policies"],
+        crisis=Emotion(content["crisis"]["label"], content["crisis"]["intensity"]),
         reproduction={"hit": hit, "render": hit | changes},
     )
 
@@ -225,6 +227,8 @@ def _check(wheel: Wheel) -> None:
             raise ValueError(f"ontology.toml: {label.name} has an unknown class or style")
         if not (-1 <= label.valence <= 1 and -1 <= label.arousal <= 1 and 0 <= label.intensity <= 1):
             raise ValueError(f"ontology.toml: {label.name} lies outside the wheel")
+    if wheel.crisis.label not in wheel.labels or not 0 <= wheel.crisis.intensity <= 1:
+        raise ValueError("ontology.toml: crisis names no label, or an intensity out of range")
     for name in wheel.classes:
         if name not in wheel.labels or wheel.labels[name].coarse != name:
             raise ValueError(f"ontology.toml: class {name} is not a label of its own class")

@@ -1,8 +1,10 @@
 """`python -m local up` keeps the deployment running; `python -m local demo` answers one message with it."""
 
 import argparse
+import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from client import command
@@ -10,6 +12,9 @@ from local.deployment import Deployment, DeploymentError
 
 MESSAGE = Path(__file__).parent / "message.mp4"
 """The message that the demonstration answers when it is given none: a person who does not exist, made with `e3rg`."""
+
+WATCH_S = 1.0
+"""How often `up` looks whether every service still runs."""
 
 
 def main() -> int:
@@ -36,12 +41,17 @@ def main() -> int:
 def _up(deployment: Deployment) -> int:
     print("try it from another terminal:")
     print(f"  E3RG_ADDRESS={deployment.address} .venv/bin/e3rg respond --text 'I lost my job today.'", flush=True)
-    signal.pause()
-    return 0
+    while True:
+        time.sleep(WATCH_S)
+        for name in deployment.dead():
+            print(f"{name} stopped; starting it again", flush=True)
+            deployment.start(name)
 
 
 def _demo(deployment: Deployment, wishes: list[str]) -> int:
-    wishes = [wish for wish in wishes if not wish.endswith("=")]
+    """Answers what `make demo` was given in the environment, or else in `wishes`."""
+    given = {name: os.environ.get(f"E3RG_DEMO_{name.upper()}") for name in ("text", "audio", "video", "identity")}
+    wishes = [*wishes, *(f"--{name}={value}" for name, value in given.items() if value)]
     if not any(wish.startswith(("--text", "--audio", "--video")) for wish in wishes):
         wishes.append(f"--video={MESSAGE}")
     return command.main(["--address", deployment.address, "respond", *wishes])

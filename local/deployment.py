@@ -102,6 +102,10 @@ class Deployment:
                 stderr=log,
             )
 
+    def dead(self) -> list[str]:
+        """Returns the names of the services that were started and do not run any more."""
+        return [part.name for part in self.components.values() if part.process and part.process.poll() is not None]
+
     def log_path(self, name: str) -> Path:
         """Returns the file that a service's log goes to."""
         return self._run_dir / "logs" / f"{name}.log"

@@ -27,6 +27,7 @@ async def main() -> None:
         wheel=emotions.load(),
         turn_deadline_s=settings.turn_deadline_s,
         history_turns=settings.history_turns,
+        stage_idle_s=settings.stage_idle_s,
     )
     servicer = OrchestratorServicer(pipeline, addresses)
     try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.understanding.v1 import understanding_pb2 as understanding
 from emotions import Emotion, Wheel
 from emotions.wheel import POLICY_DEFAULT
 from services.common.errors import FailedPrecondition, InvalidRequest
@@ -39,14 +40,18 @@ def check_wishes(header: pb.RespondHeader, wheel: Wheel) -> None:
 
 
 def decide_delivery(
-    wheel: Wheel, header: pb.RespondHeader, user_label: str, bank: memory.EmotionBank, able: Capabilities
+    wheel: Wheel,
+    header: pb.RespondHeader,
+    understood: understanding.UnderstandResponse,
+    bank: memory.EmotionBank,
+    able: Capabilities,
 ) -> pb.Delivery:
     """Returns the reply's emotion and its style and class, the nearest on the wheel where a generator lacks one.
 
     Raises:
         FailedPrecondition: A generator and the identity's emotion bank have nothing in common.
     """
-    emotion, decided_by = _emotion(wheel, header, user_label)
+    emotion, decided_by = _emotion(wheel, header, understood)
     delivery = pb.Delivery(
         emotion=common.Emotion(
             label=emotion.label,
@@ -68,10 +73,14 @@ def decide_delivery(
     return delivery
 
 
-def _emotion(wheel: Wheel, header: pb.RespondHeader, user_label: str) -> tuple[Emotion, str]:
+def _emotion(
+    wheel: Wheel, header: pb.RespondHeader, understood: understanding.UnderstandResponse
+) -> tuple[Emotion, str]:
+    if understood.crisis:
+        return wheel.crisis, "crisis"
     if header.reply_emotion:
         label = wheel.label(header.reply_emotion)
         wished = header.reply_intensity if header.HasField("reply_intensity") else label.intensity
         return Emotion(label.name, wished), "request"
     policy = header.policy or POLICY_DEFAULT
-    return wheel.reply_to(user_label, policy), f"policy {policy}"
+    return wheel.reply_to(understood.emotion.label, policy), f"policy {policy}"

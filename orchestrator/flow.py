@@ -13,15 +13,17 @@ class _End:
 
 
 class Flow(Generic[Item]):
-    """Items from one stage to one other. `first_s` is when (monotonic) the first was put; 0 before."""
+    """Items from one stage to one other; `first_s` and `last_s` are when (monotonic) the first and last came, or 0."""
 
     def __init__(self) -> None:
         self._items: asyncio.Queue[Item | _End] = asyncio.Queue()
         self.first_s = 0.0
+        self.last_s = 0.0
 
     def put(self, item: Item) -> None:
         """Hands an item on. The line is as long as a reply at most, so it never blocks."""
-        self.first_s = self.first_s or time.monotonic()
+        self.last_s = time.monotonic()
+        self.first_s = self.first_s or self.last_s
         self._items.put_nowait(item)
 
     def end(self) -> None:

@@ -20,7 +20,7 @@ from orchestrator.flow import Flow
 from orchestrator.messages import to_animate, to_history, to_speak, to_understand
 from orchestrator.stages import Memory, Tts, Understanding, Video
 from services.common import metrics, rpc
-from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
+from services.common.errors import DeadlineExceeded, FailedPrecondition, NotReady, ServiceError
 
 USES = {
     pb.OUTPUT_TEXT: (),
@@ -28,6 +28,12 @@ USES = {
     pb.OUTPUT_VIDEO: ("clone_voice", "animate_face"),
 }
 """What an identity's consent must include for each output."""
+
+STORED_REPLIES = {
+    "exemplar": "no candidate passed the gate",
+    "crisis": "a message that speaks of self-harm is never left to a model",
+}
+"""Why a writer used a stored reply."""
 
 Result = TypeVar("Result")
 
@@ -43,6 +49,7 @@ class Pipeline:
     wheel: Wheel
     turn_deadline_s: float
     history_turns: int
+    stage_idle_s: float = 20.0
 
     async def respond(
         self, header: pb.RespondHeader, media: AsyncIterator[pb.RespondRequest]
@@ -111,9 +118,7 @@ class _Turn:
         looking = self._start(self._capabilities())
         understood = await self._understand(recalling)
         recalled, capabilities = await recalling, await looking
-        delivery = decide_delivery(
-            self._pipeline.wheel, self._header, understood.emotion.label, recalled.emotion_bank, capabilities
-        )
+        delivery = decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, capabilities)
         self._tell(pb.RespondResponse(identity=recalled))
         self._tell(pb.RespondResponse(understood=understood))
         self._tell(pb.RespondResponse(delivery=delivery))
@@ -216,7 +221,8 @@ class _Turn:
         finally:
             self._sentences.end()
         if record.degraded:
-            self._degrade("reply", "the model's own words", f"{record.degraded}: no candidate passed the gate")
+            reason = STORED_REPLIES.get(record.degraded, "the writer does not say why")
+            self._degrade("reply", "the model's own words", f"{record.degraded}: {reason}")
         self._time("reply", start_s, first_s=self._sentences.first_s)
         return " ".join(sentences), record
 
@@ -226,7 +232,7 @@ class _Turn:
         try:
             reference = await self._pipeline.memory.reference(identity, memory.REFERENCE_KIND_VOICE)
             requests = to_speak(identity, delivery, reference, aiter(self._sentences))
-            async with aclosing(self._pipeline.tts.speak(requests)) as parts:
+            async with aclosing(self._watched("tts", self._sentences, self._pipeline.tts.speak(requests))) as parts:
                 async for part in parts:
                     if part.WhichOneof("part") == "chunk":
                         self._hand_on(part.chunk)
@@ -249,7 +255,7 @@ class _Turn:
         try:
             portrait = await self._pipeline.memory.reference(identity, memory.REFERENCE_KIND_PORTRAIT)
             requests = to_animate(identity, delivery, portrait, self._rate_hz, self._header.seed, aiter(self._speech))
-            async with aclosing(self._pipeline.video.animate(requests)) as parts:
+            async with aclosing(self._watched("video", self._speech, self._pipeline.video.animate(requests))) as parts:
                 async for part in parts:
                     if part.WhichOneof("part") == "ready":
                         mime_type = part.ready.mime_type
@@ -288,6 +294,32 @@ class _Turn:
         self._time("remember", start_s)
         return turn.id
 
+    async def _watched(self, service: str, fed: Flow[Any], parts: AsyncGenerator[Result]) -> AsyncGenerator[Result]:
+        """Yields the parts of a stream; one that falls silent over its work is given up, so that the turn can end.
+
+        Args:
+            service: Its name, for the error.
+            fed: What it works on.
+            parts: What it answers.
+
+        Raises:
+            NotReady: Nothing came for `stage_idle_s` after it was last fed.
+        """
+        idle_s = self._pipeline.stage_idle_s
+        async with aclosing(parts):
+            while True:
+                waiting = self._start(_next(parts))
+                while not (await asyncio.wait({waiting}, timeout=idle_s))[0]:
+                    if fed.last_s and time.monotonic() - fed.last_s >= idle_s:
+                        waiting.cancel()
+                        await asyncio.wait({waiting})
+                        raise NotReady(f"{service}: nothing came for {idle_s:g} s")
+                self._tasks.discard(waiting)
+                part = waiting.result()
+                if part is None:
+                    return
+                yield part
+
     def _start(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
@@ -312,10 +344,14 @@ class _Turn:
         if isinstance(error, FailedPrecondition):
             raise error
         lost = f"{dropped} and video" if stage == "speech" and self._output == pb.OUTPUT_VIDEO else dropped
-        self._output = output
+        self._output = min(self._output, output)
         metrics.STAGE_SECONDS.labels(stage, "failed").observe(time.monotonic() - self._received_s)
         self._degrade(stage, lost, str(error))
 
     def _degrade(self, stage: str, dropped: str, reason: str) -> None:
         metrics.DEGRADED.labels(stage, dropped).inc()
         self._tell(pb.RespondResponse(degraded=pb.Degraded(stage=stage, dropped=dropped, reason=reason)))
+
+
+async def _next(parts: AsyncGenerator[Result]) -> Result | None:
+    return await anext(parts, None)

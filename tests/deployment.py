@@ -56,6 +56,7 @@ class Cast:
     quorum: int = 1
     vote_deadline_s: float = 10.0
     turn_deadline_s: float = 20.0
+    stage_idle_s: float = 15.0
     waiting_max: int = 8
 
     @property
@@ -158,6 +159,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             wheel=cast.wheel("orchestrator"),
             turn_deadline_s=cast.turn_deadline_s,
             history_turns=4,
+            stage_idle_s=cast.stage_idle_s,
         )
         addresses = Addresses(**{name: served[name].address for name in ("understanding", "memory", "tts", "video")})
         servicer = OrchestratorServicer(pipeline, addresses)

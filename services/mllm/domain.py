@@ -96,6 +96,8 @@ class Prediction:
     parse: str
     abstained: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
+    crisis: bool = False
+    """Whether the message speaks of the speaker's own self-harm."""
 
 
 def expression_vote(
@@ -157,7 +159,8 @@ class ReplyRecord:
     """How the reply came about; the last piece of every reply.
 
     Attributes:
-        degraded: "exemplar" when no candidate passed the gate and a stored reply was used; empty otherwise.
+        degraded: Why a stored reply was used: "exemplar" when no candidate passed the gate, "crisis" when the message
+            speaks of self-harm, which is never left to a model; empty when the model's own words were.
         candidates: How many were written.
         rejected: Why candidates were refused, each as "reason: text".
     """

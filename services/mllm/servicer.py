@@ -217,4 +217,5 @@ def _to_response(answer: Answer) -> pb.PredictEmotionResponse:
         parse=answer.prediction.parse,
         abstained=answer.prediction.abstained,
         evidence=answer.prediction.evidence,
+        crisis=answer.prediction.crisis,
     )

@@ -90,8 +90,10 @@ class Panel(Generic[Message, Source]):
             async with asyncio.timeout(self.deadline_s):
                 asked = ahead.votes.get(voter.name)
                 return (await asked if asked else None) or await voter.vote(message, self.deadline_s)
-        except (TimeoutError, DeadlineExceeded):
+        except TimeoutError:
             return Vote(voter.name, Status.LATE, f"no answer within {self.deadline_s:g} s", latency_s=self.deadline_s)
+        except DeadlineExceeded as error:
+            return Vote(voter.name, Status.LATE, str(error), latency_s=time.monotonic() - started_s)
         except ServiceError as error:
             return Vote(voter.name, Status.FAILED, str(error), latency_s=time.monotonic() - started_s)
 

@@ -111,6 +111,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             decode_s=perceived.decode_s,
             transcribe_s=perceived.transcribe_s,
             vote_s=time.monotonic() - started_s,
+            crisis=any(vote.source is not None and vote.source.prediction.crisis for vote in decision.votes),
         )
 
     def _message(self, received: Received, text: str = "", history: tuple[common.Utterance, ...] = ()) -> Message:

@@ -84,6 +84,32 @@ async def test_wishes_and_files_are_sent(run: Run, cast: Cast, tmp_path: Path) -
         assert (sound.getnframes(), sound.getframerate(), sound.getnchannels()) == (16_000, 16_000, 1)
 
 
+async def test_a_refused_message_leaves_the_earlier_reply_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "reply.mp4").write_bytes(film())
+    status, _, complaint = await run(
+        "respond", "--video", tmp_path / "reply.mp4", "--identity", "nobody", "--out", tmp_path
+    )
+    assert status == 1
+    assert "NOT_FOUND" in complaint
+    assert (tmp_path / "reply.mp4").read_bytes() == film()
+
+
+async def test_an_empty_file_is_refused_by_its_name(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "zero.mp4").touch()
+    status, _, complaint = await run("respond", "--text", "Hello.", "--video", tmp_path / "zero.mp4")
+    assert status == 1
+    assert complaint == f"e3rg: {tmp_path / 'zero.mp4'}: the file is empty\n"
+
+
+async def test_what_arrived_of_a_reply_that_breaks_off_is_kept(run: Run, cast: Cast, tmp_path: Path) -> None:
+    cast.lead.before = fail(BackendFailed("out of ink"))
+    status, printed, complaint = await run("respond", "--text", "Hello.", "--out", tmp_path)
+    assert status == 1
+    assert "INTERNAL" in complaint
+    assert json.loads((tmp_path / "reply.json").read_text("utf-8"))["understood"]["text"] == "Hello."
+    assert "written" in printed
+
+
 async def test_what_was_dropped_is_said(run: Run, cast: Cast, tmp_path: Path) -> None:
     cast.portrait.before = fail(BackendFailed("secret"))
     status, printed, _ = await run("respond", "--text", "Hello.", "--out", tmp_path)

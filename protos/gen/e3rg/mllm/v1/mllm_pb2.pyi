@@ -72,7 +72,7 @@ class PredictEmotionRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[PredictEmotionHeader, _Mapping]] = ..., audio: _Optional[bytes] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ...) -> None: ...
 
 class PredictEmotionResponse(_message.Message):
-    __slots__ = ("distribution", "label", "level", "face_class", "saw", "parse", "abstained", "evidence")
+    __slots__ = ("distribution", "label", "level", "face_class", "saw", "parse", "abstained", "evidence", "crisis")
     class DistributionEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +95,7 @@ class PredictEmotionResponse(_message.Message):
     PARSE_FIELD_NUMBER: _ClassVar[int]
     ABSTAINED_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    CRISIS_FIELD_NUMBER: _ClassVar[int]
     distribution: _containers.ScalarMap[str, float]
     label: str
     level: Level
@@ -103,7 +104,8 @@ class PredictEmotionResponse(_message.Message):
     parse: str
     abstained: str
     evidence: _containers.ScalarMap[str, str]
-    def __init__(self, distribution: _Optional[_Mapping[str, float]] = ..., label: _Optional[str] = ..., level: _Optional[_Union[Level, str]] = ..., face_class: _Optional[str] = ..., saw: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., parse: _Optional[str] = ..., abstained: _Optional[str] = ..., evidence: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    crisis: bool
+    def __init__(self, distribution: _Optional[_Mapping[str, float]] = ..., label: _Optional[str] = ..., level: _Optional[_Union[Level, str]] = ..., face_class: _Optional[str] = ..., saw: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., parse: _Optional[str] = ..., abstained: _Optional[str] = ..., evidence: _Optional[_Mapping[str, str]] = ..., crisis: bool = ...) -> None: ...
 
 class TranscribeRequest(_message.Message):
     __slots__ = ("audio",)

@@ -130,7 +130,7 @@ class VoteRecord(_message.Message):
     def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., rule: _Optional[str] = ..., margin: _Optional[int] = ..., tie_break: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., distribution: _Optional[_Mapping[str, float]] = ..., tally: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class UnderstandResponse(_message.Message):
-    __slots__ = ("text", "transcribed", "emotion", "record", "notes", "decode_s", "transcribe_s", "vote_s")
+    __slots__ = ("text", "transcribed", "emotion", "record", "notes", "decode_s", "transcribe_s", "vote_s", "crisis")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TRANSCRIBED_FIELD_NUMBER: _ClassVar[int]
     EMOTION_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,7 @@ class UnderstandResponse(_message.Message):
     DECODE_S_FIELD_NUMBER: _ClassVar[int]
     TRANSCRIBE_S_FIELD_NUMBER: _ClassVar[int]
     VOTE_S_FIELD_NUMBER: _ClassVar[int]
+    CRISIS_FIELD_NUMBER: _ClassVar[int]
     text: str
     transcribed: bool
     emotion: _common_pb2.Emotion
@@ -147,7 +148,8 @@ class UnderstandResponse(_message.Message):
     decode_s: float
     transcribe_s: float
     vote_s: float
-    def __init__(self, text: _Optional[str] = ..., transcribed: bool = ..., emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., record: _Optional[_Union[VoteRecord, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., decode_s: _Optional[float] = ..., transcribe_s: _Optional[float] = ..., vote_s: _Optional[float] = ...) -> None: ...
+    crisis: bool
+    def __init__(self, text: _Optional[str] = ..., transcribed: bool = ..., emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., record: _Optional[_Union[VoteRecord, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., decode_s: _Optional[float] = ..., transcribe_s: _Optional[float] = ..., vote_s: _Optional[float] = ..., crisis: bool = ...) -> None: ...
 
 class WriteReplyRequest(_message.Message):
     __slots__ = ("reply",)

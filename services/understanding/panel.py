@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from emotions import Wheel
-from services.common.errors import DeadlineExceeded, NotReady, ServiceError
+from services.common.errors import DeadlineExceeded, InvalidRequest, NotReady, ServiceError
 from services.understanding.domain import Decision, Status, Vote, decide
 
 AHEAD_TIMEOUT_S = 60.0
@@ -75,12 +75,15 @@ class Panel(Generic[Message, Source]):
         """Asks every voter that was not asked ahead, and decides over the votes that come in time.
 
         Raises:
+            InvalidRequest: Every voter abstains, so asking again would not help.
             NotReady: Fewer votes than the quorum count; the message says what became of each voter.
         """
         votes = await asyncio.gather(*(self._ask(voter, message, ahead or Ahead()) for voter in self.voters))
         counted = sum(vote.status is Status.VOTED for vote in votes)
         if counted < self.quorum:
             fates = "; ".join(f"{vote.voter} {vote.status} ({vote.reason})" for vote in votes if vote.reason)
+            if all(vote.status is Status.ABSTAINED for vote in votes):
+                raise InvalidRequest("message", f"no voter can read it: {fates}")
             raise NotReady(f"{counted} of the {self.quorum} votes needed: {fates}")
         return decide(votes, self.wheel)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from emotions import Wheel
-from services.common.errors import BackendFailed, NotReady, ServiceError
+from services.common.errors import BackendFailed, InvalidRequest, NotReady
 from services.understanding.domain import Decision, Status, Vote, decide
 from services.understanding.panel import Panel
 
@@ -188,7 +188,12 @@ async def test_with_fewer_votes_than_the_quorum_there_is_no_decision_and_every_f
 
 
 async def test_those_who_abstain_do_not_make_a_quorum(wheel: Wheel) -> None:
-    with pytest.raises(ServiceError, match="0 of the 1 votes needed: shy abstained"):
+    with pytest.raises(NotReady, match="0 of the 1 votes needed: shy abstained"):
+        await ask(wheel, seat("shy", abstained("shy")), seat("broken", BackendFailed("out of paper")))
+
+
+async def test_a_message_that_no_voter_can_read_is_the_senders_fault(wheel: Wheel) -> None:
+    with pytest.raises(InvalidRequest, match="message: no voter can read it: shy abstained"):
         await ask(wheel, seat("shy", abstained("shy")))
 
 

@@ -1,5 +1,6 @@
 """The gate refuses what a kind, sensible person would not say, and lets good sentences pass."""
 
+import re
 import tomllib
 from dataclasses import replace
 
@@ -9,6 +10,8 @@ import emotions
 from services.mllm.reply.crisis import SIMILARITY_MIN, is_crisis
 from services.mllm.reply.exemplars import CRISIS, Exemplars
 from services.mllm.reply.gate import Gate, Situation, sentences
+from services.mllm.reply.legible import NO_WORD, NOT_LATIN, found, unreadable
+from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING, small_talk
 from services.mllm.training.train import SENTENCES_PATH
 
 LOSS = Situation("My dog died on Friday and the house is so empty.", valence=-0.7, name="Anna")
@@ -68,6 +71,13 @@ BAD = [
     ("person", "I hope he feels better.", Situation("The rent went up again.", valence=-0.6)),
     ("ungrounded", "The lawyer will find the elephant.", replace(LOSS, message="I feel so low.")),
     ("ungrounded", "I hope the kitchen is clean again.", LOSS),
+    ("repetition", "I hope the care you gave him is still in his care.", LOSS),
+    ("polarity", "I'm so sorry, that's a terrible loss.", Situation("My mom has cancer.", valence=-0.9)),
+    ("ungrounded", "Trying a fourth time takes courage.", Situation("I failed my driving test.", valence=-0.5)),
+    ("ungrounded", "That must be heavy to keep to yourself.", Situation("I failed my test.", valence=-0.5)),
+    ("ungrounded", "Thirty years is a long time.", Situation("My job ended.", valence=-0.5)),
+    ("ungrounded", "I can see why you're so ashamed of it.", Situation("My dinner burned.", valence=-0.5)),
+    ("ungrounded", "To lose him so suddenly must hurt.", LOSS),
 ]
 
 
@@ -94,6 +104,11 @@ GOOD = [
     ("She worked for it.", WIN),
     ("That sounds really unfair.", Situation("My boss took my idea.", valence=-0.6)),
     ("No wonder you're angry.", Situation("My boss took my idea.", valence=-0.6)),
+    ("Trying a fourth time takes courage.", Situation("I failed for the fourth time.", valence=-0.5)),
+    ("That must be heavy to keep to yourself.", Situation("I failed and told nobody.", valence=-0.5)),
+    ("I'm so sorry, that's a terrible loss.", LOSS),
+    ("I'm so sorry, that is a terrible loss.", Situation("My sister didn't survive the flood.", valence=-0.9)),
+    ("Night after night must be so hard.", Situation("I can't sleep at night.", valence=-0.5)),
     ("How lovely that they visit you!", Situation("My nephews visit me on Sunday.", valence=0.7)),
 ]
 
@@ -145,6 +160,80 @@ def test_every_crisis_reply_asks_to_reach_out_now(exemplars: Exemplars) -> None:
     for reply in crisis:
         assert "please" in reply
         assert "crisis line" in reply or "emergency" in reply
+
+
+@pytest.mark.parametrize(
+    ("message", "context", "group"),
+    [
+        ("hello", (), GREETING),
+        ("Hi there!", (), GREETING),
+        ("Hello, Anna", (), GREETING),
+        ("ok", (), GREETING),
+        ("ok", ("My dog died.",), ""),
+        ("Why do you always sound so fake?", (), ABOUT_AVATAR),
+        ("What are you?", (), ABOUT_AVATAR),
+        ("How are you?", (), ABOUT_AVATAR),
+        ("Are you real?", ("My dog died.",), ABOUT_AVATAR),
+        ("My dog died.", (), ""),
+        ("Can you believe it?", (), ""),
+        ("Why do you think my dog died?", (), ""),
+        ("Do you like the way he treats me?", (), ""),
+        ("Why is everybody so cruel?", (), ""),
+        ("!!!", (), ""),
+    ],
+)
+def test_a_greeting_and_a_question_to_the_avatar_hold_no_feeling(
+    message: str, context: tuple[str, ...], group: str
+) -> None:
+    assert small_talk(message, context, "Anna") == group
+
+
+def test_replies_to_small_talk_name_no_feeling_and_are_no_reply_to_an_emotion(exemplars: Exemplars) -> None:
+    stored = {reply for _, reply in exemplars.replies()}
+    for group in (GREETING, ABOUT_AVATAR):
+        assert len(exemplars.general[group]) >= 2
+        assert not stored & set(exemplars.general[group])
+        for reply in exemplars.general[group]:
+            assert re.search(r"\b(sorry|lovely|happy|enjoy|deserve|hard|sad|ashamed)\b", reply.lower()) is None
+    assert all("computer program" in reply for reply in exemplars.general[ABOUT_AVATAR])
+
+
+RUSSIAN = "\u043c\u043e\u044f \u0441\u043e\u0431\u0430\u043a\u0430 \u0443\u043c\u0435\u0440\u043b\u0430"
+CHINESE = "\u6211\u5f88\u96be\u8fc7"
+FULL_WIDTH = "\uff29\u3000\uff41\uff4d\u3000\uff53\uff41\uff44"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "what"),
+    [
+        (RUSSIAN, NOT_LATIN, "is mostly in Cyrillic script"),
+        (CHINESE, NOT_LATIN, "is mostly in Cjk script"),
+        (f"{RUSSIAN} iPhone", NOT_LATIN, "is mostly in Cyrillic script"),
+        ("!!! 42 ...", NO_WORD, "holds no word ('!!! 42 ...')"),
+        ("a" * 500, NO_WORD, "holds no word ('aaaaaaaaaaaaaaaaaaaa')"),
+        ("Aaaa ZZZZZ!", NO_WORD, "holds no word ('Aaaa ZZZZZ!')"),
+        ("", NO_WORD, "holds no word ('')"),
+    ],
+)
+def test_a_text_that_is_not_english_is_unreadable_and_named(text: str, reason: str, what: str) -> None:
+    assert (unreadable(text), found(text)) == (reason, what)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My dog died.",
+        f"My friend {CHINESE} moved away.",
+        FULL_WIDTH,
+        "Noooooo!",
+        "aaaa I won",
+        "I",
+        "N/A",
+        "El ni\u00f1o",
+    ],
+)
+def test_a_text_with_latin_words_is_readable(text: str) -> None:
+    assert unreadable(text) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The language model votes within the label set and writes replies under the gate; real weights, one thread."""
 
+import re
 import signal
 import threading
 import time
@@ -25,7 +26,9 @@ from services.mllm.domain import (
 )
 from services.mllm.language.model import LanguageModel, Sampling
 from services.mllm.reply.gate import Situation
+from services.mllm.reply.legible import NO_WORD, NOT_LATIN
 from services.mllm.reply.prompt import ReplyPrompt
+from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING
 
 PROFILE = Profile(name="Anna", age="young", gender="female", timbre="mid")
 REQUEST = ReplyRequest(
@@ -98,6 +101,76 @@ def test_it_abstains_from_an_empty_text_with_the_reason(backend: smollm2.Smollm2
     assert prediction.distribution == {}
     assert prediction.saw == frozenset()
     assert "no text" in prediction.abstained
+
+
+UNREADABLE = [
+    ("\u043c\u043d\u0435 \u0433\u0440\u0443\u0441\u0442\u043d\u043e", NOT_LATIN, "Cyrillic"),
+    ("a" * 300, NO_WORD, "'aaaaaaaaaaaaaaaaaaaa'"),
+    ("?! 12", NO_WORD, "'\\?! 12'"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason", "what"), UNREADABLE)
+def test_it_neither_votes_on_nor_answers_what_it_cannot_read(
+    backend: smollm2.Smollm2Backend, text: str, reason: str, what: str
+) -> None:
+    prediction = backend.predict(Message(text=text))
+    assert (prediction.distribution, prediction.saw, prediction.abstained) == ({}, frozenset(), reason)
+    with pytest.raises(InvalidRequest, match=f"{what}.*; this model writes English only, send English") as caught:
+        backend.write(replace(REQUEST, message=Message(text=text)))
+    assert caught.value.field == "text"
+
+
+@pytest.mark.parametrize(
+    ("text", "never_said"),
+    [
+        ("I failed my driving test again.", "fourth|to yourself|loss|secret"),
+        (
+            "I practiced for months and I failed my driving test again today. I feel like giving up.",
+            "fourth|to yourself|loss|secret",
+        ),
+        ("My mom has cancer.", "loss|lovely|enjoy"),
+        ("My dog died.", "lovely|enjoy|care.*in his care|year|suddenly"),
+    ],
+)
+def test_no_stored_reply_claims_what_was_never_said_whatever_the_vote(
+    backend: smollm2.Smollm2Backend, text: str, never_said: str
+) -> None:
+    writer = backend._writer
+    vector = writer._embedder.embed([text])[0]
+    for label in emotions.load().labels:
+        request = replace(REQUEST, message=Message(text=text), user_emotion=label)
+        stored = " ".join(writer._stored(request, writer._situation(request), vector))
+        assert re.search(never_said, stored, re.IGNORECASE) is None, (label, stored)
+
+
+@pytest.mark.parametrize(
+    ("label", "answered_as"),
+    [("prepared", "sad"), ("content", "sad"), ("neutral", "sad"), ("surprised", "sad"), ("caring", "caring")],
+)
+def test_a_grave_message_with_a_vote_of_no_bad_feeling_is_answered_gravely(
+    backend: smollm2.Smollm2Backend, label: str, answered_as: str
+) -> None:
+    writer = backend._writer
+    request = replace(REQUEST, message=Message(text="My mom has cancer."), user_emotion=label)
+    stored = " ".join(writer._stored(request, writer._situation(request), writer._embedder.embed(["cancer"])[0]))
+    assert stored in writer._exemplars.general[answered_as]
+
+
+@pytest.mark.parametrize(
+    ("text", "vote", "group"),
+    [("hello", "happy", GREETING), ("Why do you always sound so fake?", "ashamed", ABOUT_AVATAR)],
+)
+def test_small_talk_gets_a_stored_reply_without_emotion_that_is_named_so(
+    backend: smollm2.Smollm2Backend, text: str, vote: str, group: str
+) -> None:
+    request = replace(REQUEST, message=Message(text=text), user_emotion=vote)
+    said, record = reply(backend, request)
+    assert said in backend._writer._exemplars.general[group]
+    assert record.degraded == "exemplar"
+    assert record.rejected[0].startswith(group)
+    history = (Utterance("user", text), Utterance("avatar", said))
+    assert reply(backend, replace(request, message=Message(text=text, history=history)))[0] != said
 
 
 def test_a_content_free_message_has_no_strong_opinion(backend: smollm2.Smollm2Backend) -> None:
@@ -187,8 +260,8 @@ def test_a_cry_for_help_gets_the_stored_reply_whatever_the_vote_says(
     request = ReplyRequest(Message(text="I can't go on like this and I want to die."), emotion, "caring", PROFILE)
     text, record = reply(backend, request)
     assert "crisis line" in text or "emergency" in text
-    assert record.degraded == "exemplar"
-    assert record.rejected[0].startswith("crisis")
+    assert record.degraded == "crisis"
+    assert backend.predict(request.message).crisis
 
 
 @pytest.mark.parametrize(

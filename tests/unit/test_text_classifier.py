@@ -90,10 +90,24 @@ def test_votes_on_every_label_and_the_votes_sum_to_one(backend: TextClassifierBa
     assert vote.abstained == ""
 
 
-@pytest.mark.parametrize("text", ["", "   \n", "...", "?!"])
+@pytest.mark.parametrize("text", ["", "   \n", "...", "?!", "42", "aaaaaaaaaaaa", "Zzzz aaaa"])
 def test_abstains_when_there_are_no_words(backend: TextClassifierBackend, text: str) -> None:
     vote = backend.predict(Message(text=text))
     assert vote == Prediction(Level.LABEL, {}, frozenset(), "classified", abstained="no words in the text")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u043c\u043d\u0435 \u0433\u0440\u0443\u0441\u0442\u043d\u043e, Anna",
+        "\u6211\u5f88\u96be\u8fc7",
+        "\u0623\u0646\u0627 \u062d\u0632\u064a\u0646",
+    ],
+)
+def test_abstains_from_a_text_that_is_mostly_in_another_script(backend: TextClassifierBackend, text: str) -> None:
+    vote = backend.predict(Message(text=text))
+    assert (vote.distribution, vote.saw) == ({}, frozenset())
+    assert vote.abstained == "the text is not in Latin script; this model reads English only"
 
 
 def test_a_bare_answer_is_read_with_what_the_user_said_before(backend: TextClassifierBackend, wheel: Wheel) -> None:

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 import emotions
 from perception.text import SentenceReader
+from services.common.errors import InvalidRequest
 from services.mllm.domain import (
     Card,
     Level,
@@ -28,6 +29,7 @@ from services.mllm.language.model import LanguageModel
 from services.mllm.language.vote import LabelVote, VotePrompt
 from services.mllm.reply.exemplars import Exemplars
 from services.mllm.reply.gate import Gate
+from services.mllm.reply.legible import found, unreadable
 from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.reply.writer import Drawing, ReplyWriter
 
@@ -89,14 +91,25 @@ class Smollm2Backend:
         )
 
     def predict(self, message: Message) -> Prediction:
-        """Votes with the likelihood of each label after the text. Abstains when there is no text."""
+        """Votes with the likelihood of each label after the text. Abstains without a text that it can read."""
         if not message.text.strip():
             return Prediction(Level.LABEL, {}, frozenset(), "scored", abstained="the message has no text")
+        reason = unreadable(message.text)
+        if reason:
+            return Prediction(Level.LABEL, {}, frozenset(), "scored", abstained=reason)
         distribution = self._vote.distribution(message.text)
-        return Prediction(Level.LABEL, distribution, frozenset({Modality.TEXT}), "scored")
+        crisis = self._writer.is_crisis(message.text)
+        return Prediction(Level.LABEL, distribution, frozenset({Modality.TEXT}), "scored", crisis=crisis)
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
-        """Writes the reply; see `ReplyWriter.write`."""
+        """Writes the reply; see `ReplyWriter.write`.
+
+        Raises:
+            InvalidRequest: As there, or the text is in another script than Latin or has no word.
+        """
+        text = request.message.text
+        if text.strip() and unreadable(text):
+            raise InvalidRequest("text", f"{found(text)}; this model writes English only, send English")
         return self._writer.write(request)
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from emotions import Wheel
 from perception.text import DIMENSIONS, SentenceReader
 from services.common.weights import digest_of
 from services.mllm.domain import Card, Level, Message, Modality, Prediction
+from services.mllm.reply.legible import unreadable
 
 HEAD_PATH = Path(__file__).with_suffix(".npz")
 MEANING_SCALE = 5.0
@@ -172,9 +173,10 @@ class TextClassifierBackend:
         self.card = Card("minilm-emoji-softmax", digest, frozenset({Modality.TEXT}), Level.LABEL)
 
     def predict(self, message: Message) -> Prediction:
-        """Votes on the text; abstains when there is none."""
-        if not any(character.isalnum() for character in message.text):
-            return Prediction(Level.LABEL, {}, frozenset(), "classified", abstained="no words in the text")
+        """Votes on the text; abstains when there is none, or none in Latin script."""
+        reason = unreadable(message.text)
+        if reason:
+            return Prediction(Level.LABEL, {}, frozenset(), "classified", abstained=reason)
         texts = [message.text]
         earlier = _last_of_user(message)
         if earlier and len(message.text.split()) <= BARE_WORDS_MAX:

@@ -11,7 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING
+
 CRISIS = "crisis"
+SITUATIONS = (CRISIS, GREETING, ABOUT_AVATAR)
+"""Groups that answer a kind of message, not an emotion."""
 STORE = Path(__file__).parent.with_name("exemplars.toml")
 VECTORS = STORE.with_suffix(".npz")
 
@@ -67,8 +71,8 @@ class Exemplars:
         self.reply_vectors = {label: reply_vectors[labels == label] for label in content}
 
     def replies(self) -> Iterator[tuple[str, str]]:
-        """Yields every stored reply with its label, the crisis replies left out."""
-        yield from ((label, reply) for label, reply in self._all_replies if label != CRISIS)
+        """Yields every stored reply to an emotion with its label."""
+        yield from ((label, reply) for label, reply in self._all_replies if label not in SITUATIONS)
 
     def nearest(self, vector: Rows, labels: Sequence[str]) -> list[Match]:
         """Returns the exemplars of `labels`, the most similar message first. `vector`: float32 (384,), of length 1."""
@@ -95,7 +99,7 @@ def _read() -> dict[str, Any]:
 
 def _pairs(content: dict[str, Any]) -> tuple[Exemplar, ...]:
     return tuple(
-        Exemplar(label, message, reply) for label, group in content.items() for message, reply in group["pairs"]
+        Exemplar(label, message, reply) for label, group in content.items() for message, reply in group.get("pairs", ())
     )
 
 
@@ -103,7 +107,7 @@ def _replies(content: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (label, reply)
         for label, group in content.items()
-        for reply in (*(reply for _, reply in group["pairs"]), *group.get("general", ()))
+        for reply in (*(reply for _, reply in group.get("pairs", ())), *group.get("general", ()))
     )
 
 

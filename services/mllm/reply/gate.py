@@ -3,7 +3,7 @@
 A small model makes things up, mixes up who is speaking, repeats itself and cheers at the wrong moment. Each rule here
 catches one of these by looking at words only; a sentence passes when no rule speaks up. The strictest rule is
 "ungrounded": every word must come from what the user said, or from those words of the stored replies that name no
-concrete thing.
+concrete thing, number or circumstance.
 """
 
 import re
@@ -31,6 +31,18 @@ DANGLING = re.compile(r"\b(a|an|the|and|my|your|or|but|very|because|if|than)[.!?
 KNOWN_COMPOUNDS = {"mix-up", "grown-up"}
 MALE = {"he", "him", "his", "he's", "himself"}
 FEMALE = {"she", "her", "hers", "she's", "herself"}
+CONTENT_CHARS_MIN = 4
+DOUBLED = re.compile(r"\b(\w+) (?:after|and|by) \1\b")
+"""A word said twice on purpose, as in "night after night"."""
+MAY_RECUR = set(
+    WORD.findall(
+        """
+        that that's this these them they your you're yours have having with from it's there when what will would
+        been being more much very just some hope hoping after every
+        """
+    )
+)
+"""Any other longer word that comes twice in a sentence is the model's stammer."""
 SUFFIXES = ("ingly", "fully", "ness", "ing", "ies", "ied", "ed", "es", "ly", "er", "s", "y", "e")
 
 
@@ -75,6 +87,7 @@ class Gate:
         stored = {stem(word) for _, reply in replies for word in words(reply)}
         concrete = {stem(word) for word in words(content["concrete"])}
         self._common = (stored - concrete) | {stem(word) for word in words(content["common"])}
+        self._circumstances = [(re.compile(said), re.compile(heard)) for said, heard in content["circumstances"]]
         self._male, self._female = set(words(content["male"])), set(words(content["female"]))
         self._anybody = set(words(content["anybody"]))
         self._rules: dict[str, Callable[[str, Situation], bool]] = {
@@ -136,7 +149,10 @@ class Gate:
     def _ungrounded(self, text: str, situation: Situation) -> bool:
         heard = " ".join((situation.message, *situation.context))
         known = self._common.union(stem(word) for word in words(heard))
-        return any(stem(word) not in known for word in words(text))
+        if any(stem(word) not in known for word in words(text)):
+            return True
+        spoken, heard = text.lower(), heard.lower()
+        return any(said.search(spoken) and not implied.search(heard) for said, implied in self._circumstances)
 
 
 def words(text: str) -> list[str]:
@@ -188,13 +204,19 @@ def _echo(text: str, situation: Situation) -> bool:
 def _repetition(text: str, situation: Situation) -> bool:
     spoken = words(text)
     triples = [tuple(spoken[i : i + 3]) for i in range(len(spoken) - 2)]
-    if len(set(triples)) < len(triples):
+    if len(set(triples)) < len(triples) or _says_twice(text):
         return True
     for earlier in (*situation.said, *(s for turn in situation.earlier for s in sentences(turn))):
         before = words(earlier)
         if before[:3] == spoken[:3] or (spoken and sum(word in before for word in spoken) / len(spoken) > REPEAT_SHARE):
             return True
     return False
+
+
+def _says_twice(text: str) -> bool:
+    once = DOUBLED.sub(r"\1", text.lower())
+    content = [stem(word) for word in words(once) if len(word) >= CONTENT_CHARS_MIN and word not in MAY_RECUR]
+    return len(set(content)) < len(content)
 
 
 def _questions(text: str, situation: Situation) -> bool:

@@ -12,9 +12,10 @@ from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence
 from services.mllm.language.model import Candidate, LanguageModel, Sampling
 from services.mllm.reply.crisis import is_crisis
 from services.mllm.reply.exemplars import CRISIS, Embedder, Exemplars
-from services.mllm.reply.gate import Gate, Situation, sentences, words
+from services.mllm.reply.gate import BAD_VALENCE, Gate, Situation, sentences, words
 from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.reply.rank import rank
+from services.mllm.reply.small_talk import small_talk
 
 DEGRADED = "exemplar"
 SIMILARITY_MIN = 0.52
@@ -25,6 +26,8 @@ FIRST_FIT_MIN, NEXT_FIT_MIN = 0.46, 0.43
 the candidates for the benchmark's messages."""
 GRAVE_LABEL = "sad"
 """Whose general replies are used when a grave message came with a happy label."""
+MOVED_LABELS = frozenset({"caring", "faithful"})
+"""Labels of no bad feeling whose own general replies suit a grave message: one cares for the sick, visits a grave."""
 WORDS_ENOUGH = 4
 """A first sentence shorter than this does not stand alone."""
 
@@ -73,13 +76,24 @@ class ReplyWriter:
                 raise InvalidRequest(field, f"{getattr(request, field)!r} is not a label of the emotion wheel")
         return self._reply(request)
 
+    def is_crisis(self, text: str) -> bool:
+        """Tells whether `text` speaks of the user's own self-harm."""
+        return is_crisis(text, self._exemplars.nearest(self._embedder.embed([text])[0], (CRISIS,))[0].similarity)
+
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         situation = self._situation(request)
         vector = self._embedder.embed([request.message.text])[0]
         crisis = self._exemplars.nearest(vector, (CRISIS,))[0]
         if is_crisis(request.message.text, crisis.similarity):
             yield from map(ReplySentence, sentences(crisis.exemplar.reply))
-            yield ReplyRecord(DEGRADED, 0, ("crisis: the message speaks of self-harm, so a stored reply answers it",))
+            yield ReplyRecord("crisis", 0)
+            return
+        talk = small_talk(request.message.text, situation.context, situation.name)
+        if talk:
+            replies = self._exemplars.general[talk]
+            fresh = [reply for reply in replies if reply not in situation.earlier] or replies
+            yield from map(ReplySentence, sentences(fresh[request.seed % len(fresh)]))
+            yield ReplyRecord(DEGRADED, 0, (f"{talk}: the message holds no feeling, so a stored reply answers it",))
             return
         rejected: list[str] = []
         prompt = self._prompt.text(request)
@@ -151,7 +165,9 @@ class ReplyWriter:
         for match in matches[:8]:
             if match.similarity >= SIMILARITY_MIN and self._passes(sentences(match.exemplar.reply), situation):
                 return sentences(match.exemplar.reply)
-        for name in (label.name, GRAVE_LABEL):
+        unmoved = label.valence > BAD_VALENCE and label.name not in MOVED_LABELS
+        grave_first = unmoved and self._gate.is_grave(request.message.text)
+        for name in (GRAVE_LABEL, label.name) if grave_first else (label.name, GRAVE_LABEL):
             fresh = [reply for reply in self._exemplars.general[name] if self._passes(sentences(reply), situation)]
             if fresh:
                 return sentences(fresh[request.seed % len(fresh)])

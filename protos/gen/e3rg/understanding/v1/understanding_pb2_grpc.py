@@ -76,7 +76,7 @@ class UnderstandingServiceServicer(object):
 
         The media are decoded, and speech is transcribed, while the context is still being recalled.
         Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-        field, what was found and what would be right).
+        field, what was found and what would be right), or when every voter abstains.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

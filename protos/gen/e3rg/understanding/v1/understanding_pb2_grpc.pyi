@@ -40,7 +40,7 @@ class UnderstandingServiceStub:
 
     The media are decoded, and speech is transcribed, while the context is still being recalled.
     Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-    field, what was found and what would be right).
+    field, what was found and what would be right), or when every voter abstains.
     """
 
     WriteReply: grpc.UnaryStreamMultiCallable[
@@ -75,7 +75,7 @@ class UnderstandingServiceAsyncStub:
 
     The media are decoded, and speech is transcribed, while the context is still being recalled.
     Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-    field, what was found and what would be right).
+    field, what was found and what would be right), or when every voter abstains.
     """
 
     WriteReply: grpc.aio.UnaryStreamMultiCallable[
@@ -114,7 +114,7 @@ class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
 
         The media are decoded, and speech is transcribed, while the context is still being recalled.
         Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-        field, what was found and what would be right).
+        field, what was found and what would be right), or when every voter abstains.
         """
 
     @abc.abstractmethod

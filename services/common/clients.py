@@ -47,6 +47,9 @@ def open_channel(address: str) -> grpc.aio.Channel:
         address,
         options=[
             ("grpc.service_config", _SERVICE_CONFIG),
+            # A replica that comes back is found again within a second or two, not after gRPC's default of up to 120 s.
+            ("grpc.initial_reconnect_backoff_ms", 200),
+            ("grpc.max_reconnect_backoff_ms", 2000),
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
         ],

@@ -32,6 +32,11 @@ def kill(deployment: Deployment, name: str, number: signal.Signals = signal.SIGK
 def restart(deployment: Deployment, name: str) -> None:
     deployment.start(name)
     deployment.wait_ready(name)
+    deadline_s = time.monotonic() + 20
+    with Client(deployment.address) as client:
+        while not all(service.ready for service in client.status()):
+            assert time.monotonic() < deadline_s, f"{name} came back, but the others do not find it"
+            time.sleep(0.1)
 
 
 def test_a_killed_voter_is_recorded_and_the_panel_goes_on(fragile: Deployment) -> None:

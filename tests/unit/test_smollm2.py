@@ -218,9 +218,9 @@ def test_closing_the_reply_stops_the_model_before_the_next_sentence(
     drawn: list[str] = []
     sample = backend._author.sample
 
-    def counted(prompt: str, sampling: Sampling, go_on: bool, stopped: Callable[[], bool]) -> object:
+    def counted(prompt: str, sampling: Sampling, stopped: Callable[[], bool]) -> object:
         drawn.append(prompt)
-        return sample(prompt, sampling, go_on, stopped)
+        return sample(prompt, sampling, stopped)
 
     monkeypatch.setattr(backend._author, "sample", counted)
     pieces = backend.write(REQUEST)

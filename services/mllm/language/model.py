@@ -120,17 +120,12 @@ class LanguageModel:
             raise BackendFailed(f"not one token each: {missing}")
         return [math.log(max(found[piece], 1e-12)) for piece in pieces]
 
-    def sample(
-        self, prompt: str, sampling: Sampling, go_on: bool = False, stopped: Callable[[], bool] = lambda: False
-    ) -> list[Candidate]:
+    def sample(self, prompt: str, sampling: Sampling, stopped: Callable[[], bool] = lambda: False) -> list[Candidate]:
         """Draws candidates that continue `prompt`.
 
         Args:
             prompt: The text to continue.
             sampling: How.
-            go_on: The prompt is that of the call before plus one of its candidates, and is not read again. Otherwise
-                it is read anew: what is left of earlier calls changes the last digits of the likelihoods, and with
-                them, now and then, a candidate.
             stopped: Asked at every token; once it says yes, the model stops and the candidates are left unfinished.
         """
         parts: list[_Part] = []
@@ -158,7 +153,8 @@ class LanguageModel:
                 "grammar": sampling.grammar,
                 "logprobs": 1,
                 "seed": sampling.seed,
-                "cache_prompt": go_on,
+                # What an earlier call left behind changes the last digits, and with them, now and then, the draw.
+                "cache_prompt": False,
                 "stream": True,
             },
             take,

@@ -109,7 +109,7 @@ class ReplyWriter:
         yield ReplySentence(first.text)
         situation = replace(situation, said=(first.text,))
         prompt += first.text
-        more = self._draw(prompt, self._then, self._prompt.next_grammar, request.seed + 1, stopped, go_on=True)
+        more = self._draw(prompt, self._then, self._prompt.next_grammar, request.seed + 1, stopped)
         if stopped():
             return
         written = [candidate for candidate in more if candidate.text]
@@ -129,12 +129,11 @@ class ReplyWriter:
         grammar: str,
         seed: int,
         stopped: Callable[[], bool],
-        go_on: bool = False,
     ) -> list[Candidate]:
         sampling = Sampling(
             drawing.count, drawing.tokens_max, drawing.temperature, drawing.top_p, grammar, seed & 0x7FFFFFFF
         )
-        return self._model.sample(prompt, sampling, go_on, stopped)
+        return self._model.sample(prompt, sampling, stopped)
 
     def _best(
         self,

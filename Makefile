@@ -62,7 +62,7 @@ clean: ## Remove everything that was installed, fetched or written
 	$(PYTHON) -m venv .venv
 
 .venv/all.stamp: pyproject.toml | .venv/bin/python
-	@echo "installing the services and their model runtimes into .venv: about 280 MB to download, 850 MB on disk"
+	@echo "installing the services and their model runtimes into .venv: about 270 MB to download, 850 MB on disk"
 	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[all]'
 	@touch $@
 

@@ -18,18 +18,6 @@ COMPUTE_SECONDS = Histogram(
     ["stage", "model", "outcome"],
     buckets=BUCKETS_S,
 )
-FIRST_SECONDS = Histogram(
-    "e3rg_first_chunk_seconds",
-    "Seconds from a stage's start to its first result.",
-    ["stage", "model"],
-    buckets=BUCKETS_S,
-)
-REAL_TIME_FACTOR = Histogram(
-    "e3rg_real_time_factor",
-    "Seconds of work per second of media; under 1 is faster than real time.",
-    ["stage", "model"],
-    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 5, 10, 20, 50),
-)
 STAGE_SECONDS = Histogram(
     "e3rg_stage_seconds", "Seconds of each stage of a turn.", ["stage", "outcome"], buckets=BUCKETS_S
 )

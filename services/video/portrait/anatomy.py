@@ -140,11 +140,6 @@ def measure(image: NDArray[np.uint8], landmarks: Floats) -> Anatomy:
     )
 
 
-def lip_gap_mm(anatomy: Anatomy) -> float:
-    """How far the lips stand apart at the middle."""
-    return float(anatomy.points[14, 1] - anatomy.points[13, 1])
-
-
 def _eye(points: Floats, side: int) -> Eye:
     upper, lower, iris = points[UPPER_LIDS[side]], points[LOWER_LIDS[side]], points[IRISES[side]]
     x = np.linspace(upper[0, 0], upper[-1, 0], 33).astype(np.float32)

@@ -67,12 +67,25 @@ class Message:
         audio: float32 (n,), mono, `AUDIO_RATE_HZ`, -1 to 1.
         frames: In order of time.
         history: Oldest first; the message itself is not in it.
+        seed: The same seed and message give the same prompt and the same answer.
+        stop: Set, from any thread, when nobody waits for the answer any more; a model that can stops at its next step.
     """
 
     text: str = ""
     audio: NDArray[np.float32] | None = None
     frames: tuple[Frame, ...] = ()
     history: tuple[Utterance, ...] = ()
+    seed: int = 0
+    stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A solved example in a prompt: `id` is its place in the store, `similarity` -1 to 1 to the end of the dialogue."""
+
+    id: str
+    label: str
+    similarity: float
 
 
 @dataclass(frozen=True)
@@ -83,11 +96,16 @@ class Prediction:
         level: Whether `distribution` is over labels or over classes.
         distribution: Probability per name; sums to 1. Empty when the model abstains.
         saw: What the model really perceived for this vote.
-        parse: How the answer was obtained: "scored", "classified", "grammar", …
+        parse: How the answer was obtained: "classified"; "scored" (likelihood of every label); "guided" (the model
+            could only say a label); "parsed" (free text that names one label); "unparsable" (free text that does not).
         abstained: Why there is no answer: nothing to go by ("no face in any frame") or nothing that stands out in it
             ("no clear expression: neutral 0.44, happy 0.21"); empty when there is one.
         evidence: Measured facts a person can check, as short text ("pitch_semitones": "+2.1 over the speaker's own").
             An abstention keeps what was measured.
+        crisis: Whether the message speaks of the speaker's own self-harm.
+        shots: The solved examples that the model was shown, in order.
+        history_dropped: Utterances of the history that the model did not get, counted from the oldest.
+        answer: What the model wrote; empty when nothing was written.
     """
 
     level: Level
@@ -97,7 +115,9 @@ class Prediction:
     abstained: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
     crisis: bool = False
-    """Whether the message speaks of the speaker's own self-harm."""
+    shots: tuple[Shot, ...] = ()
+    history_dropped: int = 0
+    answer: str = ""
 
 
 def expression_vote(
@@ -163,11 +183,13 @@ class ReplyRecord:
             speaks of self-harm, which is never left to a model; empty when the model's own words were.
         candidates: How many were written.
         rejected: Why candidates were refused, each as "reason: text".
+        retries: How often the whole reply was begun anew.
     """
 
     degraded: str = ""
     candidates: int = 1
     rejected: tuple[str, ...] = ()
+    retries: int = 0
 
 
 @dataclass(frozen=True)

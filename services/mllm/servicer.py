@@ -36,6 +36,8 @@ from services.mllm.domain import (
 TEXT_CHARS_MAX = 4000
 AUDIO_BYTES_MAX = 60 * AUDIO_RATE_HZ * 2
 FRAMES_MAX = 64
+ANSWER_CHARS_MAX = 200
+"""Of what a model wrote, for the record."""
 
 _SPEAKERS: dict[common.Speaker, Literal["user", "avatar"]] = {
     common.SPEAKER_USER: "user",
@@ -80,7 +82,11 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         self, request_iterator: AsyncIterator[pb.PredictEmotionRequest], context: Any
     ) -> pb.PredictEmotionResponse:
         message = await self._read_message(request_iterator)
-        return _to_response(await self._queue.run(lambda: answer_of(self._backend.predict(message), self._wheel)))
+        try:
+            answer = await self._queue.run(lambda: answer_of(self._backend.predict(message), self._wheel))
+        finally:
+            message.stop.set()
+        return _to_response(answer)
 
     async def Transcribe(
         self, request_iterator: AsyncIterator[pb.TranscribeRequest], context: Any
@@ -136,6 +142,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             audio=_to_samples(audio),
             frames=tuple(frames),
             history=_to_history(header.history, "header.history"),
+            seed=header.seed,
         )
 
     def _to_reply_request(self, request: pb.WriteReplyRequest) -> ReplyRequest:
@@ -203,19 +210,25 @@ def _to_reply_part(piece: ReplySentence | ReplyRecord) -> pb.WriteReplyResponse:
     if isinstance(piece, ReplySentence):
         return pb.WriteReplyResponse(sentence=piece.text)
     return pb.WriteReplyResponse(
-        record=pb.ReplyRecord(degraded=piece.degraded, candidates=piece.candidates, rejected=piece.rejected)
+        record=pb.ReplyRecord(
+            degraded=piece.degraded, candidates=piece.candidates, rejected=piece.rejected, retries=piece.retries
+        )
     )
 
 
 def _to_response(answer: Answer) -> pb.PredictEmotionResponse:
+    prediction = answer.prediction
     return pb.PredictEmotionResponse(
         distribution=answer.distribution,
         label=answer.label,
-        level=_LEVELS[answer.prediction.level],
+        level=_LEVELS[prediction.level],
         face_class=answer.face_class,
-        saw=_to_modalities(answer.prediction.saw),
-        parse=answer.prediction.parse,
-        abstained=answer.prediction.abstained,
-        evidence=answer.prediction.evidence,
-        crisis=answer.prediction.crisis,
+        saw=_to_modalities(prediction.saw),
+        parse=prediction.parse,
+        abstained=prediction.abstained,
+        evidence=prediction.evidence,
+        crisis=prediction.crisis,
+        shots=[pb.Shot(id=shot.id, label=shot.label, similarity=shot.similarity) for shot in prediction.shots],
+        history_dropped=prediction.history_dropped,
+        answer=prediction.answer[:ANSWER_CHARS_MAX],
     )

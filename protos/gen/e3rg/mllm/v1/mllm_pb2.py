@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from e3rg.common.v1 import common_pb2 as e3rg_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x65\x33rg/mllm/v1/mllm.proto\x12\x0c\x65\x33rg.mllm.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"\xb9\x01\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12+\n\noperations\x18\x02 \x03(\x0e\x32\x17.e3rg.mllm.v1.Operation\x12+\n\tperceives\x18\x03 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\"\n\x05level\x18\x04 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\"g\n\x14PredictEmotionHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12\x15\n\rontology_hash\x18\x03 \x01(\t\"%\n\x05\x46rame\x12\x0e\n\x06time_s\x18\x01 \x01(\x01\x12\x0c\n\x04jpeg\x18\x02 \x01(\x0c\"\x8c\x01\n\x15PredictEmotionRequest\x12\x34\n\x06header\x18\x01 \x01(\x0b\x32\".e3rg.mllm.v1.PredictEmotionHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12$\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x13.e3rg.mllm.v1.FrameH\x00\x42\x06\n\x04part\"\xb2\x03\n\x16PredictEmotionResponse\x12L\n\x0c\x64istribution\x18\x01 \x03(\x0b\x32\x36.e3rg.mllm.v1.PredictEmotionResponse.DistributionEntry\x12\r\n\x05label\x18\x02 \x01(\t\x12\"\n\x05level\x18\x03 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\x12\x12\n\nface_class\x18\x04 \x01(\t\x12%\n\x03saw\x18\x05 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\r\n\x05parse\x18\x06 \x01(\t\x12\x11\n\tabstained\x18\x07 \x01(\t\x12\x44\n\x08\x65vidence\x18\x08 \x03(\x0b\x32\x32.e3rg.mllm.v1.PredictEmotionResponse.EvidenceEntry\x12\x0e\n\x06\x63risis\x18\t \x01(\x08\x1a\x33\n\x11\x44istributionEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x1a/\n\rEvidenceEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\"\n\x11TranscribeRequest\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\"G\n\x12TranscribeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tno_speech\x18\x03 \x01(\x02\"\xe4\x01\n\x11WriteReplyRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12-\n\x0cuser_emotion\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12.\n\rreply_emotion\x18\x04 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12(\n\x07profile\x18\x05 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12\x0c\n\x04seed\x18\x06 \x01(\r\"E\n\x0bReplyRecord\x12\x10\n\x08\x64\x65graded\x18\x01 \x01(\t\x12\x12\n\ncandidates\x18\x02 \x01(\r\x12\x10\n\x08rejected\x18\x03 \x03(\t\"]\n\x12WriteReplyResponse\x12\x12\n\x08sentence\x18\x01 \x01(\tH\x00\x12+\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecordH\x00\x42\x06\n\x04part*l\n\tOperation\x12\x19\n\x15OPERATION_UNSPECIFIED\x10\x00\x12\x15\n\x11OPERATION_PREDICT\x10\x01\x12\x13\n\x0fOPERATION_WRITE\x10\x02\x12\x18\n\x14OPERATION_TRANSCRIBE\x10\x03*@\n\x05Level\x12\x15\n\x11LEVEL_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLEVEL_LABEL\x10\x01\x12\x0f\n\x0bLEVEL_CLASS\x10\x02\x32\xdd\x02\n\x0bMllmService\x12I\n\x08GetModel\x12\x1d.e3rg.mllm.v1.GetModelRequest\x1a\x1e.e3rg.mllm.v1.GetModelResponse\x12]\n\x0ePredictEmotion\x12#.e3rg.mllm.v1.PredictEmotionRequest\x1a$.e3rg.mllm.v1.PredictEmotionResponse(\x01\x12Q\n\nTranscribe\x12\x1f.e3rg.mllm.v1.TranscribeRequest\x1a .e3rg.mllm.v1.TranscribeResponse(\x01\x12Q\n\nWriteReply\x12\x1f.e3rg.mllm.v1.WriteReplyRequest\x1a .e3rg.mllm.v1.WriteReplyResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x65\x33rg/mllm/v1/mllm.proto\x12\x0c\x65\x33rg.mllm.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"\xb9\x01\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12+\n\noperations\x18\x02 \x03(\x0e\x32\x17.e3rg.mllm.v1.Operation\x12+\n\tperceives\x18\x03 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\"\n\x05level\x18\x04 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\"u\n\x14PredictEmotionHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12\x15\n\rontology_hash\x18\x03 \x01(\t\x12\x0c\n\x04seed\x18\x04 \x01(\r\"%\n\x05\x46rame\x12\x0e\n\x06time_s\x18\x01 \x01(\x01\x12\x0c\n\x04jpeg\x18\x02 \x01(\x0c\"\x8c\x01\n\x15PredictEmotionRequest\x12\x34\n\x06header\x18\x01 \x01(\x0b\x32\".e3rg.mllm.v1.PredictEmotionHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12$\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x13.e3rg.mllm.v1.FrameH\x00\x42\x06\n\x04part\"5\n\x04Shot\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x12\n\nsimilarity\x18\x03 \x01(\x02\"\xfe\x03\n\x16PredictEmotionResponse\x12L\n\x0c\x64istribution\x18\x01 \x03(\x0b\x32\x36.e3rg.mllm.v1.PredictEmotionResponse.DistributionEntry\x12\r\n\x05label\x18\x02 \x01(\t\x12\"\n\x05level\x18\x03 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\x12\x12\n\nface_class\x18\x04 \x01(\t\x12%\n\x03saw\x18\x05 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\r\n\x05parse\x18\x06 \x01(\t\x12\x11\n\tabstained\x18\x07 \x01(\t\x12\x44\n\x08\x65vidence\x18\x08 \x03(\x0b\x32\x32.e3rg.mllm.v1.PredictEmotionResponse.EvidenceEntry\x12\x0e\n\x06\x63risis\x18\t \x01(\x08\x12!\n\x05shots\x18\n \x03(\x0b\x32\x12.e3rg.mllm.v1.Shot\x12\x17\n\x0fhistory_dropped\x18\x0b \x01(\r\x12\x0e\n\x06\x61nswer\x18\x0c \x01(\t\x1a\x33\n\x11\x44istributionEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x1a/\n\rEvidenceEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\"\n\x11TranscribeRequest\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\"G\n\x12TranscribeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tno_speech\x18\x03 \x01(\x02\"\xe4\x01\n\x11WriteReplyRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12-\n\x0cuser_emotion\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12.\n\rreply_emotion\x18\x04 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12(\n\x07profile\x18\x05 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12\x0c\n\x04seed\x18\x06 \x01(\r\"V\n\x0bReplyRecord\x12\x10\n\x08\x64\x65graded\x18\x01 \x01(\t\x12\x12\n\ncandidates\x18\x02 \x01(\r\x12\x10\n\x08rejected\x18\x03 \x03(\t\x12\x0f\n\x07retries\x18\x04 \x01(\r\"]\n\x12WriteReplyResponse\x12\x12\n\x08sentence\x18\x01 \x01(\tH\x00\x12+\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecordH\x00\x42\x06\n\x04part*l\n\tOperation\x12\x19\n\x15OPERATION_UNSPECIFIED\x10\x00\x12\x15\n\x11OPERATION_PREDICT\x10\x01\x12\x13\n\x0fOPERATION_WRITE\x10\x02\x12\x18\n\x14OPERATION_TRANSCRIBE\x10\x03*@\n\x05Level\x12\x15\n\x11LEVEL_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLEVEL_LABEL\x10\x01\x12\x0f\n\x0bLEVEL_CLASS\x10\x02\x32\xdd\x02\n\x0bMllmService\x12I\n\x08GetModel\x12\x1d.e3rg.mllm.v1.GetModelRequest\x1a\x1e.e3rg.mllm.v1.GetModelResponse\x12]\n\x0ePredictEmotion\x12#.e3rg.mllm.v1.PredictEmotionRequest\x1a$.e3rg.mllm.v1.PredictEmotionResponse(\x01\x12Q\n\nTranscribe\x12\x1f.e3rg.mllm.v1.TranscribeRequest\x1a .e3rg.mllm.v1.TranscribeResponse(\x01\x12Q\n\nWriteReply\x12\x1f.e3rg.mllm.v1.WriteReplyRequest\x1a .e3rg.mllm.v1.WriteReplyResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,36 +36,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_options = b'8\001'
   _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._loaded_options = None
   _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_options = b'8\001'
-  _globals['_OPERATION']._serialized_start=1507
-  _globals['_OPERATION']._serialized_end=1615
-  _globals['_LEVEL']._serialized_start=1617
-  _globals['_LEVEL']._serialized_end=1681
+  _globals['_OPERATION']._serialized_start=1669
+  _globals['_OPERATION']._serialized_end=1777
+  _globals['_LEVEL']._serialized_start=1779
+  _globals['_LEVEL']._serialized_end=1843
   _globals['_GETMODELREQUEST']._serialized_start=70
   _globals['_GETMODELREQUEST']._serialized_end=87
   _globals['_GETMODELRESPONSE']._serialized_start=90
   _globals['_GETMODELRESPONSE']._serialized_end=275
   _globals['_PREDICTEMOTIONHEADER']._serialized_start=277
-  _globals['_PREDICTEMOTIONHEADER']._serialized_end=380
-  _globals['_FRAME']._serialized_start=382
-  _globals['_FRAME']._serialized_end=419
-  _globals['_PREDICTEMOTIONREQUEST']._serialized_start=422
-  _globals['_PREDICTEMOTIONREQUEST']._serialized_end=562
-  _globals['_PREDICTEMOTIONRESPONSE']._serialized_start=565
-  _globals['_PREDICTEMOTIONRESPONSE']._serialized_end=999
-  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_start=899
-  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_end=950
-  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_start=952
-  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_end=999
-  _globals['_TRANSCRIBEREQUEST']._serialized_start=1001
-  _globals['_TRANSCRIBEREQUEST']._serialized_end=1035
-  _globals['_TRANSCRIBERESPONSE']._serialized_start=1037
-  _globals['_TRANSCRIBERESPONSE']._serialized_end=1108
-  _globals['_WRITEREPLYREQUEST']._serialized_start=1111
-  _globals['_WRITEREPLYREQUEST']._serialized_end=1339
-  _globals['_REPLYRECORD']._serialized_start=1341
-  _globals['_REPLYRECORD']._serialized_end=1410
-  _globals['_WRITEREPLYRESPONSE']._serialized_start=1412
-  _globals['_WRITEREPLYRESPONSE']._serialized_end=1505
-  _globals['_MLLMSERVICE']._serialized_start=1684
-  _globals['_MLLMSERVICE']._serialized_end=2033
+  _globals['_PREDICTEMOTIONHEADER']._serialized_end=394
+  _globals['_FRAME']._serialized_start=396
+  _globals['_FRAME']._serialized_end=433
+  _globals['_PREDICTEMOTIONREQUEST']._serialized_start=436
+  _globals['_PREDICTEMOTIONREQUEST']._serialized_end=576
+  _globals['_SHOT']._serialized_start=578
+  _globals['_SHOT']._serialized_end=631
+  _globals['_PREDICTEMOTIONRESPONSE']._serialized_start=634
+  _globals['_PREDICTEMOTIONRESPONSE']._serialized_end=1144
+  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_start=1044
+  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_end=1095
+  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_start=1097
+  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_end=1144
+  _globals['_TRANSCRIBEREQUEST']._serialized_start=1146
+  _globals['_TRANSCRIBEREQUEST']._serialized_end=1180
+  _globals['_TRANSCRIBERESPONSE']._serialized_start=1182
+  _globals['_TRANSCRIBERESPONSE']._serialized_end=1253
+  _globals['_WRITEREPLYREQUEST']._serialized_start=1256
+  _globals['_WRITEREPLYREQUEST']._serialized_end=1484
+  _globals['_REPLYRECORD']._serialized_start=1486
+  _globals['_REPLYRECORD']._serialized_end=1572
+  _globals['_WRITEREPLYRESPONSE']._serialized_start=1574
+  _globals['_WRITEREPLYRESPONSE']._serialized_end=1667
+  _globals['_MLLMSERVICE']._serialized_start=1846
+  _globals['_MLLMSERVICE']._serialized_end=2195
 # @@protoc_insertion_point(module_scope)

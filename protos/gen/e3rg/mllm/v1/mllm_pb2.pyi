@@ -44,14 +44,16 @@ class GetModelResponse(_message.Message):
     def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[Operation, str]]] = ..., perceives: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., level: _Optional[_Union[Level, str]] = ...) -> None: ...
 
 class PredictEmotionHeader(_message.Message):
-    __slots__ = ("text", "history", "ontology_hash")
+    __slots__ = ("text", "history", "ontology_hash", "seed")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
     text: str
     history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
     ontology_hash: str
-    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., ontology_hash: _Optional[str] = ...) -> None: ...
+    seed: int
+    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class Frame(_message.Message):
     __slots__ = ("time_s", "jpeg")
@@ -71,8 +73,18 @@ class PredictEmotionRequest(_message.Message):
     frame: Frame
     def __init__(self, header: _Optional[_Union[PredictEmotionHeader, _Mapping]] = ..., audio: _Optional[bytes] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ...) -> None: ...
 
+class Shot(_message.Message):
+    __slots__ = ("id", "label", "similarity")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    label: str
+    similarity: float
+    def __init__(self, id: _Optional[str] = ..., label: _Optional[str] = ..., similarity: _Optional[float] = ...) -> None: ...
+
 class PredictEmotionResponse(_message.Message):
-    __slots__ = ("distribution", "label", "level", "face_class", "saw", "parse", "abstained", "evidence", "crisis")
+    __slots__ = ("distribution", "label", "level", "face_class", "saw", "parse", "abstained", "evidence", "crisis", "shots", "history_dropped", "answer")
     class DistributionEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +108,9 @@ class PredictEmotionResponse(_message.Message):
     ABSTAINED_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     CRISIS_FIELD_NUMBER: _ClassVar[int]
+    SHOTS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
     distribution: _containers.ScalarMap[str, float]
     label: str
     level: Level
@@ -105,7 +120,10 @@ class PredictEmotionResponse(_message.Message):
     abstained: str
     evidence: _containers.ScalarMap[str, str]
     crisis: bool
-    def __init__(self, distribution: _Optional[_Mapping[str, float]] = ..., label: _Optional[str] = ..., level: _Optional[_Union[Level, str]] = ..., face_class: _Optional[str] = ..., saw: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., parse: _Optional[str] = ..., abstained: _Optional[str] = ..., evidence: _Optional[_Mapping[str, str]] = ..., crisis: bool = ...) -> None: ...
+    shots: _containers.RepeatedCompositeFieldContainer[Shot]
+    history_dropped: int
+    answer: str
+    def __init__(self, distribution: _Optional[_Mapping[str, float]] = ..., label: _Optional[str] = ..., level: _Optional[_Union[Level, str]] = ..., face_class: _Optional[str] = ..., saw: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., parse: _Optional[str] = ..., abstained: _Optional[str] = ..., evidence: _Optional[_Mapping[str, str]] = ..., crisis: bool = ..., shots: _Optional[_Iterable[_Union[Shot, _Mapping]]] = ..., history_dropped: _Optional[int] = ..., answer: _Optional[str] = ...) -> None: ...
 
 class TranscribeRequest(_message.Message):
     __slots__ = ("audio",)
@@ -140,14 +158,16 @@ class WriteReplyRequest(_message.Message):
     def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class ReplyRecord(_message.Message):
-    __slots__ = ("degraded", "candidates", "rejected")
+    __slots__ = ("degraded", "candidates", "rejected", "retries")
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
     degraded: str
     candidates: int
     rejected: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ...) -> None: ...
+    retries: int
+    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
     __slots__ = ("sentence", "record")

@@ -15,11 +15,13 @@ class VoteStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VOTE_STATUS_ABSTAINED: _ClassVar[VoteStatus]
     VOTE_STATUS_LATE: _ClassVar[VoteStatus]
     VOTE_STATUS_FAILED: _ClassVar[VoteStatus]
+    VOTE_STATUS_CANCELLED: _ClassVar[VoteStatus]
 VOTE_STATUS_UNSPECIFIED: VoteStatus
 VOTE_STATUS_VOTED: VoteStatus
 VOTE_STATUS_ABSTAINED: VoteStatus
 VOTE_STATUS_LATE: VoteStatus
 VOTE_STATUS_FAILED: VoteStatus
+VOTE_STATUS_CANCELLED: VoteStatus
 
 class GetPanelRequest(_message.Message):
     __slots__ = ()
@@ -36,30 +38,40 @@ class Seat(_message.Message):
     def __init__(self, voter: _Optional[str] = ..., model: _Optional[_Union[_mllm_pb2.GetModelResponse, _Mapping]] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class GetPanelResponse(_message.Message):
-    __slots__ = ("ontology_hash", "seats", "writer", "transcriber", "quorum")
+    __slots__ = ("ontology_hash", "seats", "writer", "transcriber", "quorum", "rule", "weights_version", "deadline_s", "early")
     ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
     SEATS_FIELD_NUMBER: _ClassVar[int]
     WRITER_FIELD_NUMBER: _ClassVar[int]
     TRANSCRIBER_FIELD_NUMBER: _ClassVar[int]
     QUORUM_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    EARLY_FIELD_NUMBER: _ClassVar[int]
     ontology_hash: str
     seats: _containers.RepeatedCompositeFieldContainer[Seat]
     writer: str
     transcriber: str
     quorum: int
-    def __init__(self, ontology_hash: _Optional[str] = ..., seats: _Optional[_Iterable[_Union[Seat, _Mapping]]] = ..., writer: _Optional[str] = ..., transcriber: _Optional[str] = ..., quorum: _Optional[int] = ...) -> None: ...
+    rule: str
+    weights_version: str
+    deadline_s: float
+    early: bool
+    def __init__(self, ontology_hash: _Optional[str] = ..., seats: _Optional[_Iterable[_Union[Seat, _Mapping]]] = ..., writer: _Optional[str] = ..., transcriber: _Optional[str] = ..., quorum: _Optional[int] = ..., rule: _Optional[str] = ..., weights_version: _Optional[str] = ..., deadline_s: _Optional[float] = ..., early: bool = ...) -> None: ...
 
 class UnderstandHeader(_message.Message):
-    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "ontology_hash")
+    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "ontology_hash", "seed")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AUDIO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     VIDEO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
     text: str
     audio_size_bytes: int
     video_size_bytes: int
     ontology_hash: str
-    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., ontology_hash: _Optional[str] = ...) -> None: ...
+    seed: int
+    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., ontology_hash: _Optional[str] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class UnderstandContext(_message.Message):
     __slots__ = ("history",)
@@ -80,23 +92,27 @@ class UnderstandRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[UnderstandHeader, _Mapping]] = ..., audio: _Optional[bytes] = ..., video: _Optional[bytes] = ..., context: _Optional[_Union[UnderstandContext, _Mapping]] = ...) -> None: ...
 
 class Vote(_message.Message):
-    __slots__ = ("voter", "status", "reason", "prediction", "card", "latency_s")
+    __slots__ = ("voter", "status", "reason", "prediction", "card", "latency_s", "weight", "label_without")
     VOTER_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_FIELD_NUMBER: _ClassVar[int]
     CARD_FIELD_NUMBER: _ClassVar[int]
     LATENCY_S_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    LABEL_WITHOUT_FIELD_NUMBER: _ClassVar[int]
     voter: str
     status: VoteStatus
     reason: str
     prediction: _mllm_pb2.PredictEmotionResponse
     card: _common_pb2.ModelCard
     latency_s: float
-    def __init__(self, voter: _Optional[str] = ..., status: _Optional[_Union[VoteStatus, str]] = ..., reason: _Optional[str] = ..., prediction: _Optional[_Union[_mllm_pb2.PredictEmotionResponse, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., latency_s: _Optional[float] = ...) -> None: ...
+    weight: float
+    label_without: str
+    def __init__(self, voter: _Optional[str] = ..., status: _Optional[_Union[VoteStatus, str]] = ..., reason: _Optional[str] = ..., prediction: _Optional[_Union[_mllm_pb2.PredictEmotionResponse, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., latency_s: _Optional[float] = ..., weight: _Optional[float] = ..., label_without: _Optional[str] = ...) -> None: ...
 
 class VoteRecord(_message.Message):
-    __slots__ = ("label", "face_class", "rule", "margin", "tie_break", "votes", "distribution", "tally")
+    __slots__ = ("label", "face_class", "rule", "margin", "tie_break", "votes", "distribution", "tally", "entropy_bits", "agreement", "early", "weights_version")
     class DistributionEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -109,8 +125,8 @@ class VoteRecord(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: int
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     LABEL_FIELD_NUMBER: _ClassVar[int]
     FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
     RULE_FIELD_NUMBER: _ClassVar[int]
@@ -119,15 +135,23 @@ class VoteRecord(_message.Message):
     VOTES_FIELD_NUMBER: _ClassVar[int]
     DISTRIBUTION_FIELD_NUMBER: _ClassVar[int]
     TALLY_FIELD_NUMBER: _ClassVar[int]
+    ENTROPY_BITS_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    EARLY_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     label: str
     face_class: str
     rule: str
-    margin: int
+    margin: float
     tie_break: str
     votes: _containers.RepeatedCompositeFieldContainer[Vote]
     distribution: _containers.ScalarMap[str, float]
-    tally: _containers.ScalarMap[str, int]
-    def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., rule: _Optional[str] = ..., margin: _Optional[int] = ..., tie_break: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., distribution: _Optional[_Mapping[str, float]] = ..., tally: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    tally: _containers.ScalarMap[str, float]
+    entropy_bits: float
+    agreement: float
+    early: bool
+    weights_version: str
+    def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., rule: _Optional[str] = ..., margin: _Optional[float] = ..., tie_break: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., distribution: _Optional[_Mapping[str, float]] = ..., tally: _Optional[_Mapping[str, float]] = ..., entropy_bits: _Optional[float] = ..., agreement: _Optional[float] = ..., early: bool = ..., weights_version: _Optional[str] = ...) -> None: ...
 
 class UnderstandResponse(_message.Message):
     __slots__ = ("text", "transcribed", "emotion", "record", "notes", "decode_s", "transcribe_s", "vote_s", "crisis")

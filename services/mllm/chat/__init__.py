@@ -1,0 +1,1 @@
+"""How a chat model is asked for an emotion and for a reply, whichever model it is."""

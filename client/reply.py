@@ -8,18 +8,10 @@ from typing import Any
 
 from google.protobuf import json_format
 
-import emotions
 from client.client import Timed
-from e3rg.mllm.v1 import mllm_pb2 as mllm
+from client.votes import vote_lines
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
-
-_FATES = {
-    understanding.VOTE_STATUS_VOTED: "voted",
-    understanding.VOTE_STATUS_ABSTAINED: "abstained",
-    understanding.VOTE_STATUS_LATE: "was late",
-    understanding.VOTE_STATUS_FAILED: "failed",
-}
 
 
 class Reply:
@@ -104,24 +96,7 @@ def _understood_lines(understood: understanding.UnderstandResponse) -> Iterator[
     how = "heard" if understood.transcribed else "read"
     yield f"{how:10} {understood.text!r}"
     yield from (f"note       {note}" for note in understood.notes)
-    for vote in understood.record.votes:
-        model = f"{vote.card.model}" if vote.card.model else "model unknown"
-        if vote.status != understanding.VOTE_STATUS_VOTED:
-            yield f"vote       {vote.voter:8} {_FATES[vote.status]}: {vote.reason}"
-            continue
-        yield f"vote       {vote.voter:8} {_opinion(vote.prediction):42} {vote.latency_s:5.2f} s  {model}"
-    record = understood.record
-    tally = ", ".join(f"{name} {count}" for name, count in sorted(record.tally.items(), key=lambda item: -item[1]))
-    yield f"emotion    {record.label}, by {record.rule} ({tally}; tie-break: {record.tie_break})"
-
-
-def _opinion(prediction: mllm.PredictEmotionResponse) -> str:
-    """A vote at the level at which it was cast."""
-    if prediction.level == mllm.LEVEL_CLASS:
-        share = emotions.load().gather(prediction.distribution)[prediction.face_class]
-        return f"{prediction.face_class} {share:.0%} (of 8 classes)"
-    share = prediction.distribution[prediction.label]
-    return f"{prediction.label} {share:.0%} (of 36 labels; class {prediction.face_class})"
+    yield from vote_lines(understood.record)
 
 
 def _delivery_lines(delivery: pb.Delivery) -> Iterator[str]:

@@ -29,6 +29,7 @@ async def to_understand(
             audio_size_bytes=header.audio_size_bytes,
             video_size_bytes=header.video_size_bytes,
             ontology_hash=ontology_hash,
+            seed=header.seed,
         )
     )
     async for part in media:

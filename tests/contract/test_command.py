@@ -66,7 +66,7 @@ async def test_a_reply_becomes_a_film_a_record_and_lines_for_a_person(run: Run, 
     assert {row["stage"] for row in record["timings"]} >= {"recall", "vote", "reply", "speech", "video", "turn"}
     for voter in ("text", "face", "lead"):
         assert f"vote       {voter:8} sad" in printed
-    assert "emotion    sad, by majority (sad 3; tie-break: none)" in printed
+    assert "emotion    sad, by majority: sad 3; tie-break: none" in printed
     assert "mapped     voice style friendly\n" in printed
     assert "reply      I am sorry to hear that." in printed
     assert f"written    {tmp_path / 'reply.mp4'}, {tmp_path / 'reply.json'}" in printed

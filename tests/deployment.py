@@ -30,6 +30,8 @@ from services.tts.domain import Speaker
 from services.tts.servicer import TtsServicer
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
+from services.understanding.reliability import EQUAL, Weights
+from services.understanding.rules import rule_of
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.voters import MllmVoter
 from services.video.domain import Studio
@@ -55,6 +57,10 @@ class Cast:
     wheels: Mapping[str, Wheel] = field(default_factory=dict)
     quorum: int = 1
     vote_deadline_s: float = 10.0
+    rule: str = "majority"
+    weights: Weights = EQUAL
+    early: bool = False
+    history_turns_max: int = 40
     turn_deadline_s: float = 20.0
     stage_idle_s: float = 15.0
     waiting_max: int = 8
@@ -126,15 +132,25 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, Served]) -> Asy
     decoder = InferenceQueue("understanding", "decoder", 8, workers=2)
     async with AsyncExitStack() as stack:
         seats = {}
-        for name, voter in voters.items():
-            seats[name] = MllmVoter(name, await stack.enter_async_context(clients.open_channel(voter.address)))
         wheel = cast.wheel("understanding")
+        for name, voter in voters.items():
+            channel = await stack.enter_async_context(clients.open_channel(voter.address))
+            seats[name] = MllmVoter(name, channel, wheel)
         servicer = UnderstandingServicer(
-            panel=Panel(list(seats.values()), wheel, cast.quorum, cast.vote_deadline_s),
+            panel=Panel(
+                list(seats.values()),
+                wheel,
+                rule_of(cast.rule, wheel, cast.weights),
+                cast.quorum,
+                cast.vote_deadline_s,
+                cast.early,
+                awaited=frozenset({"lead"}),
+            ),
             voters=list(seats.values()),
             intake=Intake(seats["lead"], decoder, frames_max=4),
             writer=seats["lead"],
             wheel=wheel,
+            history_turns_max=cast.history_turns_max,
         )
         async with serving(
             "e3rg.understanding.v1.UnderstandingService",

@@ -6,8 +6,10 @@ import emotions
 from e3rg.understanding.v1 import understanding_pb2, understanding_pb2_grpc
 from services.common import clients, logs, server
 from services.common.inference import InferenceQueue
+from services.understanding import reliability
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
+from services.understanding.rules import rule_of
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.settings import UnderstandingSettings
 from services.understanding.voters import MllmVoter
@@ -19,14 +21,26 @@ async def main() -> None:
     logs.configure("understanding", settings.log_level)
     wheel = emotions.load()
     channels = {name: clients.open_channel(address) for name, address in settings.voters.items()}
-    voters = {name: MllmVoter(name, channel) for name, channel in channels.items()}
+    voters = {name: MllmVoter(name, channel, wheel) for name, channel in channels.items()}
     decoder = InferenceQueue("understanding", "decoder", settings.queue_waiting_max, workers=2)
+    weights = reliability.load(settings.weights, wheel) if settings.weights else reliability.EQUAL
+    panel = Panel(
+        voters=list(voters.values()),
+        wheel=wheel,
+        rule=rule_of(settings.rule, wheel, weights),
+        quorum=settings.quorum,
+        deadline_s=settings.vote_deadline_s,
+        early=settings.early,
+        # It is the writer that looks for cries for help: a decision without it could miss one.
+        awaited=frozenset({settings.writer}),
+    )
     servicer = UnderstandingServicer(
-        panel=Panel(list(voters.values()), wheel, settings.quorum, settings.vote_deadline_s),
+        panel=panel,
         voters=list(voters.values()),
         intake=Intake(voters[settings.transcriber], decoder, settings.frames_max),
         writer=voters[settings.writer],
         wheel=wheel,
+        history_turns_max=settings.history_turns_max,
     )
     try:
         async with server.running(

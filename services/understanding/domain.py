@@ -1,13 +1,9 @@
-"""How a panel of voters decides what a person feels."""
+"""What a panel of voters decides on, and what it decides. How it decides stands in `rules`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
-
-from emotions import Wheel
-
-RULE = "majority"
 
 Source = TypeVar("Source")
 
@@ -19,6 +15,7 @@ class Status(StrEnum):
     ABSTAINED = "abstained"
     LATE = "late"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,10 @@ class Vote(Generic[Source]):
         reason: Why it does not count; empty when it does.
         distribution: Probability per label of the wheel; sums to 1 when it counts.
         fine: Whether the voter itself told labels apart; false when its vote was spread from a class.
-        latency_s: From question to answer.
+        latency_s: From question to answer, or to giving up.
         source: Whatever the voter's adapter wants to keep with the vote for the record.
+        weight: What the vote weighed for the class that it chose; 0 when it does not count.
+        label_without: The label that would have won without it; empty when none would have, or it does not count.
     """
 
     voter: str
@@ -42,6 +41,8 @@ class Vote(Generic[Source]):
     fine: bool = False
     latency_s: float = 0.0
     source: Source | None = None
+    weight: float = 0.0
+    label_without: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,64 +51,28 @@ class Decision(Generic[Source]):
 
     Attributes:
         label: The label decided.
-        face_class: Its coarse class: what the majority was about.
-        margin: Votes of the winning class minus votes of the next.
+        face_class: Its coarse class: what the vote was about.
+        rule: Name of the rule.
+        weights_version: Version of the voters' weights; empty when the rule used none.
+        margin: Tally of the winning class minus tally of the next.
         tie_break: "none", "probability" or "priority".
-        tally: Votes per class, classes with votes only.
-        distribution: Mean of the counted votes' distributions.
+        tally: Per class, in the rule's unit: votes, weights or probability; classes that have some only.
+        distribution: Over the labels: the mean of the counted votes, or their pool under the rule that pools.
+        entropy_bits: Of `distribution` gathered into the classes; 0 when all are sure of one class.
+        agreement: Share of the counted votes that chose the winning class, 0 to 1.
         votes: All of them, in order of priority.
+        early: Whether it was decided before every vote was in.
     """
 
     label: str
     face_class: str
-    margin: int
+    rule: str
+    weights_version: str
+    margin: float
     tie_break: str
-    tally: Mapping[str, int]
+    tally: Mapping[str, float]
     distribution: Mapping[str, float]
+    entropy_bits: float
+    agreement: float
     votes: tuple[Vote[Source], ...]
-
-
-def decide(votes: Sequence[Vote[Source]], wheel: Wheel) -> Decision[Source]:
-    """Decides by majority over the coarse classes.
-
-    Each vote counts for the class that holds most of its mass. A tie goes to the class with the higher mean
-    probability over all counted votes; if that is equal too, to the class that the voter of higher priority chose.
-    The label is the most probable of the winning class, in the mean of the votes for that class; of these, those
-    of voters that told labels apart are asked first, since a vote spread from a class knows no labels.
-
-    Args:
-        votes: In order of priority, the highest first.
-        wheel: The emotion wheel.
-
-    Raises:
-        ValueError: No vote counts.
-    """
-    counted = [vote for vote in votes if vote.status is Status.VOTED]
-    if not counted:
-        raise ValueError("no vote counts")
-    choice = {vote.voter: _argmax(wheel.gather(vote.distribution)) for vote in counted}
-    tally: dict[str, int] = {}
-    for name in choice.values():
-        tally[name] = tally.get(name, 0) + 1
-    mean = _mean(counted, wheel)
-    probability = wheel.gather(mean)
-    order = list(choice.values())
-    ranked = sorted(tally, key=lambda name: (-tally[name], -round(probability[name], 6), order.index(name)))
-    winner = ranked[0]
-    tie_break = "none"
-    if len(ranked) > 1 and tally[ranked[1]] == tally[winner]:
-        equal = round(probability[ranked[1]], 6) == round(probability[winner], 6)
-        tie_break = "priority" if equal else "probability"
-    supporters = [vote for vote in counted if choice[vote.voter] == winner]
-    within = _mean([vote for vote in supporters if vote.fine] or supporters, wheel)
-    label = _argmax({name: value for name, value in within.items() if wheel.label(name).coarse == winner})
-    margin = tally[winner] - (tally[ranked[1]] if len(ranked) > 1 else 0)
-    return Decision(label, winner, margin, tie_break, tally, mean, tuple(votes))
-
-
-def _argmax(values: Mapping[str, float]) -> str:
-    return max(values, key=values.__getitem__)
-
-
-def _mean(votes: Sequence[Vote[Source]], wheel: Wheel) -> dict[str, float]:
-    return {name: sum(vote.distribution.get(name, 0.0) for vote in votes) / len(votes) for name in wheel.labels}
+    early: bool = False

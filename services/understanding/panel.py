@@ -1,21 +1,40 @@
-"""Asks all voters at once under one deadline."""
+"""Asks all voters at once under one deadline, and decides as soon as no missing vote can change the result."""
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from emotions import Wheel
 from services.common.errors import DeadlineExceeded, InvalidRequest, NotReady, ServiceError
-from services.understanding.domain import Decision, Status, Vote, decide
+from services.understanding import metrics
+from services.understanding.decision import Missing, decide, settled
+from services.understanding.domain import Decision, Status, Vote
+from services.understanding.rules import Rule
 
 AHEAD_TIMEOUT_S = 60.0
 """Only bounds a vote whose turn is given up: the panel's deadline counts from the moment that the words are there."""
+CALLED_OFF = "called off: no answer of its could have changed the result any more"
 
 Message_contra = TypeVar("Message_contra", contravariant=True)
 Message = TypeVar("Message")
 Source = TypeVar("Source")
+
+
+@dataclass(frozen=True)
+class Introduction(Generic[Source]):
+    """What a voter says of itself before it votes.
+
+    Attributes:
+        wordless: Whether it votes without the words of a message, so that it need not wait for a transcript.
+        fine: Whether it may tell labels apart; false binds it.
+        source: What is kept for the record when no vote comes.
+    """
+
+    wordless: bool
+    fine: bool
+    source: Source
 
 
 class Voter(Protocol[Message_contra, Source]):
@@ -23,18 +42,18 @@ class Voter(Protocol[Message_contra, Source]):
 
     name: str
 
-    async def wordless(self) -> bool:
-        """Tells whether it votes without the words of a message, so that it need not wait for a transcript.
+    async def introduce(self) -> Introduction[Source]:
+        """Returns what it is.
 
         Raises:
             ServiceError: It cannot be reached.
         """
 
-    async def vote(self, message: Message_contra, timeout_s: float) -> Vote[Source]:
+    async def vote(self, message: Message_contra, introduction: Introduction[Source], timeout_s: float) -> Vote[Source]:
         """Returns its vote, or that it abstains.
 
         Raises:
-            ServiceError: It cannot be reached, or failed.
+            ServiceError: It cannot be reached, failed, or what it answered is no vote.
         """
 
 
@@ -42,13 +61,12 @@ class Voter(Protocol[Message_contra, Source]):
 class Ahead(Generic[Source]):
     """Votes that were asked for ahead of the words, by the voter's name; None from those who need the words."""
 
-    votes: Mapping[str, asyncio.Future[Vote[Source] | None]] = field(default_factory=dict)
+    votes: "Mapping[str, asyncio.Future[Vote[Source] | None]]" = field(default_factory=dict)
+    introductions: dict[str, Introduction[Source]] = field(default_factory=dict)
 
     def cancel(self) -> None:
         """Stops those that still work."""
-        for vote in self.votes.values():
-            if not vote.cancel() and not vote.cancelled():
-                vote.exception()  # nobody else will look at it
+        _stop(self.votes.values())
 
 
 @dataclass(frozen=True)
@@ -58,18 +76,26 @@ class Panel(Generic[Message, Source]):
     Attributes:
         voters: In order of priority, the highest first.
         wheel: The emotion wheel.
+        rule: How votes are counted.
         quorum: Votes that must count.
         deadline_s: Time that the voters get.
+        early: Whether to decide, and call off who has not answered, once no missing vote can change the result.
+        awaited: Voters without whose answer nothing is decided early: they look for more than the emotion.
     """
 
     voters: Sequence[Voter[Message, Source]]
     wheel: Wheel
+    rule: Rule
     quorum: int
     deadline_s: float
+    early: bool = True
+    awaited: frozenset[str] = frozenset()
 
     def begin(self, message: Message) -> Ahead[Source]:
         """Asks those who need no words, while the words of `message` are still being transcribed."""
-        return Ahead({voter.name: asyncio.ensure_future(_vote_ahead(voter, message)) for voter in self.voters})
+        known: dict[str, Introduction[Source]] = {}
+        votes = {voter.name: asyncio.ensure_future(_vote_ahead(voter, message, known)) for voter in self.voters}
+        return Ahead(votes, known)
 
     async def decide(self, message: Message, ahead: Ahead[Source] | None = None) -> Decision[Source]:
         """Asks every voter that was not asked ahead, and decides over the votes that come in time.
@@ -78,28 +104,109 @@ class Panel(Generic[Message, Source]):
             InvalidRequest: Every voter abstains, so asking again would not help.
             NotReady: Fewer votes than the quorum count; the message says what became of each voter.
         """
-        votes = await asyncio.gather(*(self._ask(voter, message, ahead or Ahead()) for voter in self.voters))
+        ahead = ahead or Ahead()
+        asked = _Asked(time.monotonic(), ahead.introductions)
+        for voter in self.voters:
+            asked.tasks[voter.name] = asyncio.ensure_future(
+                self._ask(voter, message, ahead.votes.get(voter.name), asked)
+            )
+        try:
+            early = await self._wait(asked)
+            votes = [self._vote(voter.name, asked) for voter in self.voters]
+        finally:
+            _stop(asked.tasks.values())
+        metrics.observe_votes(votes, asked.answered_s)
         counted = sum(vote.status is Status.VOTED for vote in votes)
         if counted < self.quorum:
             fates = "; ".join(f"{vote.voter} {vote.status} ({vote.reason})" for vote in votes if vote.reason)
             if all(vote.status is Status.ABSTAINED for vote in votes):
                 raise InvalidRequest("message", f"no voter can read it: {fates}")
             raise NotReady(f"{counted} of the {self.quorum} votes needed: {fates}")
-        return decide(votes, self.wheel)
+        decision = replace(decide(votes, self.rule, self.wheel), early=early)
+        metrics.observe_decision(decision)
+        return decision
 
-    async def _ask(self, voter: Voter[Message, Source], message: Message, ahead: Ahead[Source]) -> Vote[Source]:
-        started_s = time.monotonic()
+    async def _wait(self, asked: "_Asked[Source]") -> bool:
+        """Waits for the votes; returns whether some were not waited for."""
+        pending = set(asked.tasks.values())
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # a mistake of the panel's own is raised at once
+            if pending and self.early and self._settled(asked):
+                return True
+        return False
+
+    def _settled(self, asked: "_Asked[Source]") -> bool:
+        votes = [asked.tasks[voter.name].result() for voter in self.voters if asked.tasks[voter.name].done()]
+        missing = [name for name, task in asked.tasks.items() if not task.done()]
+        if not self.awaited <= asked.answered_s.keys():
+            return False
+        # A voter that has not said what it is may be anything.
+        known = asked.introductions
+        return settled(
+            votes,
+            [Missing(name, fine=name not in known or known[name].fine) for name in missing],
+            self.quorum,
+            self.rule,
+            self.wheel,
+        )
+
+    def _vote(self, name: str, asked: "_Asked[Source]") -> Vote[Source]:
+        task = asked.tasks[name]
+        return task.result() if task.done() else asked.lost(name, Status.CANCELLED, CALLED_OFF)
+
+    async def _ask(
+        self,
+        voter: Voter[Message, Source],
+        message: Message,
+        ahead: "asyncio.Future[Vote[Source] | None] | None",
+        asked: "_Asked[Source]",
+    ) -> Vote[Source]:
         try:
             async with asyncio.timeout(self.deadline_s):
-                asked = ahead.votes.get(voter.name)
-                return (await asked if asked else None) or await voter.vote(message, self.deadline_s)
+                vote = await ahead if ahead else None
+                if vote is None:
+                    introduction = asked.introductions[voter.name] = await voter.introduce()
+                    vote = await voter.vote(message, introduction, self.deadline_s)
+                asked.answered_s[voter.name] = time.monotonic() - asked.started_s
+                return vote
         except TimeoutError:
-            return Vote(voter.name, Status.LATE, f"no answer within {self.deadline_s:g} s", latency_s=self.deadline_s)
+            return asked.lost(voter.name, Status.LATE, f"no answer within {self.deadline_s:g} s")
         except DeadlineExceeded as error:
-            return Vote(voter.name, Status.LATE, str(error), latency_s=time.monotonic() - started_s)
+            return asked.lost(voter.name, Status.LATE, str(error))
         except ServiceError as error:
-            return Vote(voter.name, Status.FAILED, str(error), latency_s=time.monotonic() - started_s)
+            return asked.lost(voter.name, Status.FAILED, str(error))
 
 
-async def _vote_ahead(voter: Voter[Message, Source], message: Message) -> Vote[Source] | None:
-    return await voter.vote(message, AHEAD_TIMEOUT_S) if await voter.wordless() else None
+@dataclass(frozen=True)
+class _Asked(Generic[Source]):
+    """The voters at work: since when, who they are, and when each answered, in seconds after that."""
+
+    started_s: float
+    introductions: dict[str, Introduction[Source]]
+    tasks: "dict[str, asyncio.Future[Vote[Source]]]" = field(default_factory=dict)
+    answered_s: dict[str, float] = field(default_factory=dict)
+
+    def lost(self, name: str, status: Status, reason: str) -> Vote[Source]:
+        """Returns the part of a voter that gave no vote."""
+        known = self.introductions.get(name)
+        return Vote(
+            name, status, reason, latency_s=time.monotonic() - self.started_s, source=known.source if known else None
+        )
+
+
+async def _vote_ahead(
+    voter: Voter[Message, Source], message: Message, known: dict[str, Introduction[Source]]
+) -> Vote[Source] | None:
+    introduction = await voter.introduce()
+    if not introduction.wordless:
+        return None  # it introduces itself anew when its turn comes: until then it may be replaced
+    known[voter.name] = introduction
+    return await voter.vote(message, introduction, AHEAD_TIMEOUT_S)
+
+
+def _stop(tasks: Iterable[asyncio.Future[Vote[Source]]] | Iterable[asyncio.Future[Vote[Source] | None]]) -> None:
+    for task in tasks:
+        if not task.cancel() and not task.cancelled():
+            task.exception()  # nobody else will look at it

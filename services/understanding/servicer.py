@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -13,20 +13,16 @@ from e3rg.understanding.v1 import understanding_pb2_grpc
 from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest, ServiceError
 from services.common.media import Collector
-from services.understanding.domain import RULE, Decision, Status, Vote
 from services.understanding.intake import Intake, Received, Words
+from services.understanding.orders import OrderFinder
 from services.understanding.panel import Ahead, Panel
+from services.understanding.records import speaks_of_crisis, to_record
 from services.understanding.voters import Answer, Message, MllmVoter
 
 TEXT_CHARS_MAX = 4000
 FILE_BYTES_MAX = 32 << 20
-
-_STATUSES = {
-    Status.VOTED: pb.VOTE_STATUS_VOTED,
-    Status.ABSTAINED: pb.VOTE_STATUS_ABSTAINED,
-    Status.LATE: pb.VOTE_STATUS_LATE,
-    Status.FAILED: pb.VOTE_STATUS_FAILED,
-}
+ORDERS_CHARS_MAX = 200
+"""Of what the voters did not get, for the note."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +40,21 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
     """Serves one panel; `writer` and the intake's transcriber are two of its voters."""
 
     def __init__(
-        self, panel: Panel[Message, Answer], voters: list[MllmVoter], intake: Intake, writer: MllmVoter, wheel: Wheel
+        self,
+        panel: Panel[Message, Answer],
+        voters: list[MllmVoter],
+        intake: Intake,
+        writer: MllmVoter,
+        wheel: Wheel,
+        history_turns_max: int,
     ) -> None:
         self._panel = panel
         self._voters = voters
         self._intake = intake
         self._writer = writer
         self._wheel = wheel
+        self._history_turns_max = history_turns_max
+        self._orders = OrderFinder(wheel)
 
     async def GetPanel(self, request: pb.GetPanelRequest, context: Any) -> pb.GetPanelResponse:
         return pb.GetPanelResponse(
@@ -59,6 +63,10 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             writer=self._writer.name,
             transcriber=self._intake.transcriber.name,
             quorum=self._panel.quorum,
+            rule=self._panel.rule.name,
+            weights_version=self._panel.rule.weights.version,
+            deadline_s=self._panel.deadline_s,
+            early=self._panel.early,
         )
 
     async def Understand(
@@ -68,54 +76,57 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         header = await self._read_header(parts)
         audio, video = await _read_media(parts, header)
         # The media are worked on while the caller still recalls what was said before.
-        perceiving = asyncio.create_task(self._perceive(header.text, audio, video))
+        perceiving = asyncio.create_task(self._perceive(header, audio, video))
         try:
             history = await _read_context(parts)
-            return await self._decide(await perceiving, history)
+            return await self._decide(await perceiving, history, header.seed)
         finally:
             perceiving.cancel()
             perceiving.add_done_callback(_stop)
 
-    async def _perceive(self, text: str, audio: bytes, video: bytes) -> _Perceived:
+    async def _perceive(self, header: pb.UnderstandHeader, audio: bytes, video: bytes) -> _Perceived:
         """Decodes, then transcribes while those who need no words already vote."""
         started_s = time.monotonic()
-        if not (text.strip() or audio or video):
+        if not (header.text.strip() or audio or video):
             raise InvalidRequest("header.text", "the message is empty; send text, audio or video")
         received = await self._intake.receive(audio, video)
         decoded_s = time.monotonic()
-        ahead = self._panel.begin(self._message(received)) if received.frames else Ahead[Answer]()
+        wordless = Message("", received.audio, received.frames, (), header.seed)
+        ahead = self._panel.begin(wordless) if received.frames else Ahead[Answer]()
         try:
-            words = await self._intake.words(text, received)
+            words = await self._intake.words(header.text, received)
         except BaseException:
             ahead.cancel()
             raise
         transcribe_s = time.monotonic() - decoded_s if words.transcribed else 0.0
         return _Perceived(received, words, ahead, decoded_s - started_s, transcribe_s)
 
-    async def _decide(self, perceived: _Perceived, history: tuple[common.Utterance, ...]) -> pb.UnderstandResponse:
+    async def _decide(
+        self, perceived: _Perceived, history: tuple[common.Utterance, ...], seed: int
+    ) -> pb.UnderstandResponse:
         started_s = time.monotonic()
-        message = self._message(perceived.received, perceived.words.text, history)
+        received, words = perceived.received, perceived.words
+        kept = history[-self._history_turns_max :]
+        told = self._orders.without_orders(words.text)
+        message = Message(told.text, received.audio, received.frames, kept, seed)
         decision = await self._panel.decide(message, perceived.ahead)
         label = self._wheel.label(decision.label)
         return pb.UnderstandResponse(
-            text=perceived.words.text,
-            transcribed=perceived.words.transcribed,
+            text=words.text,
+            transcribed=words.transcribed,
             emotion=common.Emotion(
                 label=label.name,
                 face_class=label.coarse,
                 intensity=label.intensity,
                 ontology_hash=self._wheel.digest,
             ),
-            record=_to_record(decision),
-            notes=perceived.received.notes,
+            record=to_record(decision),
+            notes=[*received.notes, *_notes(told.orders, len(history), len(kept))],
             decode_s=perceived.decode_s,
             transcribe_s=perceived.transcribe_s,
             vote_s=time.monotonic() - started_s,
-            crisis=any(vote.source is not None and vote.source.prediction.crisis for vote in decision.votes),
+            crisis=speaks_of_crisis(decision),
         )
-
-    def _message(self, received: Received, text: str = "", history: tuple[common.Utterance, ...] = ()) -> Message:
-        return Message(text, received.audio, received.frames, history, self._wheel.digest)
 
     async def WriteReply(self, request: pb.WriteReplyRequest, context: Any) -> AsyncIterator[pb.WriteReplyResponse]:
         async with aclosing(self._writer.write_reply(request.reply)) as parts:
@@ -153,6 +164,14 @@ async def _seat(voter: MllmVoter) -> pb.Seat:
         return pb.Seat(voter=voter.name, problem=str(error))
 
 
+def _notes(orders: Sequence[str], turns: int, turns_kept: int) -> list[str]:
+    """Returns what the voters did not get of the words, and of what was said before."""
+    cut = ", ".join(map(repr, orders))[:ORDERS_CHARS_MAX]
+    notes = [f"text: the voters did not get what orders them what to say: {cut}"]
+    left_out = [f"context: the first {turns - turns_kept} of {turns} turns were left out"]
+    return notes * bool(orders) + left_out * (turns > turns_kept)
+
+
 async def _read_media(parts: AsyncIterator[pb.UnderstandRequest], header: pb.UnderstandHeader) -> tuple[bytes, bytes]:
     audio = Collector("audio", header.audio_size_bytes)
     video = Collector("video", header.video_size_bytes)
@@ -178,27 +197,3 @@ async def _read_context(parts: AsyncIterator[pb.UnderstandRequest]) -> tuple[com
         found = last.WhichOneof("part") or "nothing"
         raise InvalidRequest("context", f"{found} came instead; send it last, empty when nothing was said before")
     return tuple(last.context.history)
-
-
-def _to_record(decision: Decision[Answer]) -> pb.VoteRecord:
-    return pb.VoteRecord(
-        label=decision.label,
-        face_class=decision.face_class,
-        rule=RULE,
-        margin=decision.margin,
-        tie_break=decision.tie_break,
-        votes=[_to_vote(vote) for vote in decision.votes],
-        distribution=decision.distribution,
-        tally=decision.tally,
-    )
-
-
-def _to_vote(vote: Vote[Answer]) -> pb.Vote:
-    return pb.Vote(
-        voter=vote.voter,
-        status=_STATUSES[vote.status],
-        reason=vote.reason,
-        prediction=vote.source.prediction if vote.source else None,
-        card=vote.source.card if vote.source else None,
-        latency_s=vote.latency_s,
-    )

@@ -1,5 +1,7 @@
 """Settings of the understanding service."""
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -19,16 +21,29 @@ class UnderstandingSettings(ServiceSettings):
     """Name of the voter that transcribes speech."""
     quorum: int = Field(default=1, ge=1)
     """Votes that must count."""
+    rule: Literal["majority", "weighted", "pooled"] = "majority"
+    """How votes are counted."""
+    weights: str = ""
+    """What the voters weigh: name of a table in `services/understanding/weights`, or path of a TOML file. "weighted"
+    needs it; under "pooled" all weigh the same without it; the majority knows none."""
+    early: bool = True
+    """Whether to decide, and call off who has not answered, once no missing vote can change the result."""
+    history_turns_max: int = Field(default=40, ge=1)
+    """Turns of the conversation before the message that the voters get; of a longer one the last."""
     vote_deadline_s: float = Field(default=4, gt=0)
     """Time that the voters get; a turn has other stages to go."""
     frames_max: int = Field(default=16, ge=1, le=64)
     """Frames of a video that the voters see, evenly spread over the clip."""
 
     @model_validator(mode="after")
-    def _names_are_voters(self) -> "UnderstandingSettings":
+    def _panel_can_sit(self) -> "UnderstandingSettings":
         for field, name in (("writer", self.writer), ("transcriber", self.transcriber)):
             if name not in self.voters:
                 raise ValueError(f"{field} is {name!r}; it must be one of the voters {sorted(self.voters)}")
+        if self.rule == "weighted" and not self.weights:
+            raise ValueError("rule is 'weighted', but weights is empty; name a table of weights")
+        if self.rule == "majority" and self.weights:
+            raise ValueError(f"weights is {self.weights!r}, but the majority knows none; set rule to use them")
         if self.quorum > len(self.voters):
             raise ValueError(f"quorum is {self.quorum}, but there are {len(self.voters)} voters")
         return self

@@ -10,12 +10,16 @@ import grpc
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
+from emotions import Wheel
 from services.common import clients
-from services.common.errors import FailedPrecondition
+from services.common.errors import BackendFailed, FailedPrecondition, ServiceError
 from services.common.media import chunks
+from services.understanding.answers import problem_of
 from services.understanding.domain import Status, Vote
+from services.understanding.panel import Introduction
 
 CARD_TIMEOUT_S = 2.0
+CARD_AGAIN_TIMEOUT_S = 0.5
 TRANSCRIBE_TIMEOUT_S = 20.0
 REPLY_TIMEOUT_S = 60.0
 
@@ -29,22 +33,22 @@ class Message:
         audio: PCM s16le, mono, 16000 Hz; empty when there is none.
         frames: JPEG frames with their times.
         history: The conversation before it, oldest first.
-        ontology_hash: Digest of the panel's wheel.
+        seed: Same seed, same examples in the voters' prompts.
     """
 
     text: str
     audio: bytes
     frames: tuple[pb.Frame, ...]
     history: tuple[common.Utterance, ...]
-    ontology_hash: str
+    seed: int
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is kept of a vote for the record."""
+    """What is kept of a voter for the record: its model, and its prediction if it made one."""
 
-    prediction: pb.PredictEmotionResponse
-    card: common.ModelCard
+    model: pb.GetModelResponse
+    prediction: pb.PredictEmotionResponse | None = None
 
 
 class MllmVoter:
@@ -53,10 +57,12 @@ class MllmVoter:
     Args:
         name: Its name on the panel.
         channel: To its address.
+        wheel: The panel's emotion wheel.
     """
 
-    def __init__(self, name: str, channel: grpc.aio.Channel) -> None:
+    def __init__(self, name: str, channel: grpc.aio.Channel, wheel: Wheel) -> None:
         self.name = name
+        self._wheel = wheel
         self._stub: mllm_pb2_grpc.MllmServiceAsyncStub = mllm_pb2_grpc.MllmServiceStub(channel)  # type: ignore[assignment]  # the async stub exists for the type checker only
 
     async def model(self) -> pb.GetModelResponse:
@@ -68,37 +74,47 @@ class MllmVoter:
         async with clients.calling(f"mllm {self.name}"):
             return await self._stub.GetModel(pb.GetModelRequest(), **clients.options(CARD_TIMEOUT_S))
 
-    async def wordless(self) -> bool:
-        """Tells whether it perceives pictures only.
+    async def introduce(self) -> Introduction[Answer]:
+        """Asks what it perceives and how fine its votes are.
 
         Raises:
             ServiceError: It cannot be reached.
         """
-        return set((await self.model()).perceives) == {common.MODALITY_VIDEO}
+        model = await self.model()
+        return Introduction(
+            wordless=set(model.perceives) == {common.MODALITY_VIDEO},
+            fine=model.level != pb.LEVEL_CLASS,
+            source=Answer(model),
+        )
 
-    async def vote(self, message: Message, timeout_s: float) -> Vote[Answer]:
+    async def vote(self, message: Message, introduction: Introduction[Answer], timeout_s: float) -> Vote[Answer]:
         """Asks for its vote.
 
         Raises:
-            ServiceError: It cannot be reached, failed, or uses another emotion wheel.
+            ServiceError: It cannot be reached, failed, uses another emotion wheel, answered what is no vote, or was
+                replaced on the way.
         """
         started_s = time.monotonic()
-        model = await self.model()
-        if model.card.ontology_hash != message.ontology_hash:
+        model = introduction.source.model
+        if model.card.ontology_hash != self._wheel.digest:
             raise FailedPrecondition(
                 f"mllm {self.name} uses emotion wheel {model.card.ontology_hash[:12]}, the panel"
-                f" {message.ontology_hash[:12]}; deploy the same version of both"
+                f" {self._wheel.digest[:12]}; deploy the same version of both"
             )
         async with clients.calling(f"mllm {self.name}"):
-            answer = await self._stub.PredictEmotion(_parts(message), **clients.options(timeout_s))
+            answer = await self._stub.PredictEmotion(self._parts(message), **clients.options(timeout_s))
+        latency_s = time.monotonic() - started_s
+        if problem := problem_of(answer, model.level, self._wheel):
+            raise BackendFailed(f"mllm {self.name}: {problem}")
+        await self._check_same(model)
         return Vote(
             voter=self.name,
             status=Status.ABSTAINED if answer.abstained else Status.VOTED,
             reason=answer.abstained,
             distribution=dict(answer.distribution),
             fine=answer.level == pb.LEVEL_LABEL,
-            latency_s=time.monotonic() - started_s,
-            source=Answer(answer, model.card),
+            latency_s=latency_s,
+            source=Answer(model, answer),
         )
 
     async def transcribe(self, audio: bytes) -> pb.TranscribeResponse:
@@ -123,12 +139,30 @@ class MllmVoter:
                 async for part in parts:
                     yield part
 
+    async def _check_same(self, model: pb.GetModelResponse) -> None:
+        """Raises BackendFailed when the service now runs another model: whose vote it was cannot be told then.
 
-def _parts(message: Message) -> Iterator[pb.PredictEmotionRequest]:
-    yield pb.PredictEmotionRequest(
-        header=pb.PredictEmotionHeader(text=message.text, history=message.history, ontology_hash=message.ontology_hash)
-    )
-    for piece in chunks(message.audio):
-        yield pb.PredictEmotionRequest(audio=piece)
-    for frame in message.frames:
-        yield pb.PredictEmotionRequest(frame=frame)
+        A call that broke off is tried again, and what answers may be what the voter was replaced with. One that
+        cannot be asked any more was not replaced; its vote counts.
+        """
+        try:
+            async with clients.calling(f"mllm {self.name}"):
+                now = await self._stub.GetModel(pb.GetModelRequest(), **clients.options(CARD_AGAIN_TIMEOUT_S))
+        except ServiceError:
+            return
+        if now.card != model.card:
+            raise BackendFailed(
+                f"mllm {self.name} was replaced while it voted: {model.card.model} {model.card.digest[:12]} before,"
+                f" {now.card.model} {now.card.digest[:12]} after"
+            )
+
+    def _parts(self, message: Message) -> Iterator[pb.PredictEmotionRequest]:
+        yield pb.PredictEmotionRequest(
+            header=pb.PredictEmotionHeader(
+                text=message.text, history=message.history, ontology_hash=self._wheel.digest, seed=message.seed
+            )
+        )
+        for piece in chunks(message.audio):
+            yield pb.PredictEmotionRequest(audio=piece)
+        for frame in message.frames:
+            yield pb.PredictEmotionRequest(frame=frame)

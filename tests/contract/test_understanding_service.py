@@ -17,6 +17,7 @@ from e3rg.understanding.v1 import understanding_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2_grpc
 from services.common.errors import BackendFailed
 from services.mllm.domain import Modality, Transcript, Utterance
+from services.understanding.reliability import Weights
 from tests.deployment import Cast, serving_mllm, serving_understanding
 from tests.fakes import FakeLead, FakeVoter, Gate, fail
 from tests.samples import film, wav
@@ -72,10 +73,12 @@ async def stub(panel: Panel) -> "Stub":
     return await panel.start()
 
 
-def header(text: str = "", audio: int = 0, video: int = 0, ontology_hash: str = WHEEL.digest) -> pb.UnderstandRequest:
+def header(
+    text: str = "", audio: int = 0, video: int = 0, ontology_hash: str = WHEEL.digest, seed: int = 0
+) -> pb.UnderstandRequest:
     return pb.UnderstandRequest(
         header=pb.UnderstandHeader(
-            text=text, audio_size_bytes=audio, video_size_bytes=video, ontology_hash=ontology_hash
+            text=text, audio_size_bytes=audio, video_size_bytes=video, ontology_hash=ontology_hash, seed=seed
         )
     )
 
@@ -106,6 +109,7 @@ async def understand_text(stub: "Stub", text: str = "I lost my job.") -> pb.Unde
 async def test_the_panel_tells_who_sits_on_it(stub: "Stub") -> None:
     found = await stub.GetPanel(pb.GetPanelRequest())
     assert (found.ontology_hash, found.writer, found.transcriber, found.quorum) == (WHEEL.digest, "lead", "lead", 1)
+    assert (found.rule, found.weights_version, found.deadline_s, found.early) == ("majority", "", 20, False)
     assert [(seat.voter, seat.problem, seat.model.card.backend) for seat in found.seats] == [
         ("text", "", "text"),
         ("face", "", "face"),
@@ -147,6 +151,10 @@ async def test_typed_text_is_voted_on_and_the_whole_vote_is_on_record(stub: "Stu
     assert [vote.prediction.level for vote in record.votes] == [mllm.LEVEL_LABEL, mllm.LEVEL_CLASS, mllm.LEVEL_LABEL]
     assert [vote.card.backend for vote in record.votes] == ["text", "face", "lead"]
     assert all(0 < vote.latency_s < 20 and not vote.reason for vote in record.votes)
+    assert [vote.weight for vote in record.votes] == [1, 1, 1]
+    assert [vote.label_without for vote in record.votes] == ["sad"] * 3
+    assert (record.agreement, record.early, record.weights_version) == (1, False, "")
+    assert 0 < record.entropy_bits < 3
     assert set(record.distribution) == set(WHEEL.labels)
     assert sum(record.distribution.values()) == pytest.approx(1, abs=1e-4)
     assert record.distribution["furious"] == pytest.approx(0.4 / 3, abs=1e-4)
@@ -155,6 +163,32 @@ async def test_typed_text_is_voted_on_and_the_whole_vote_is_on_record(stub: "Stu
         (message,) = voter.messages
         assert message.text == "I lost my job."
         assert message.history == (Utterance("user", "Hello.", "happy"), Utterance("avatar", "Hello!", "happy"))
+
+
+async def test_a_weighted_vote_says_which_weights_it_used_and_what_each_vote_weighed(panel: Panel, cast: Cast) -> None:
+    cast.lead.prediction = replace(cast.lead.prediction, distribution={"furious": 1.0})
+    cast.rule = "weighted"
+    cast.weights = Weights("test-1", {"lead": dict.fromkeys(WHEEL.classes, 2.5)}, {}, vote_default=1.0)
+    stub = await panel.start()
+    found = await stub.GetPanel(pb.GetPanelRequest())
+    assert (found.rule, found.weights_version) == ("weighted", "test-1")
+    record = (await understand_text(stub)).record
+    assert (record.rule, record.weights_version, record.label) == ("weighted", "test-1", "furious")
+    assert (dict(record.tally), record.margin) == ({"angry": 2.5, "sad": 2.0}, 0.5)
+    assert [vote.weight for vote in record.votes] == [1, 1, 2.5]
+    assert [vote.label_without for vote in record.votes] == ["furious", "furious", "sad"]
+    assert record.agreement == pytest.approx(1 / 3)
+
+
+async def test_a_pooled_vote_has_a_tally_of_probabilities(panel: Panel, cast: Cast) -> None:
+    cast.rule = "pooled"
+    stub = await panel.start()
+    record = (await understand_text(stub)).record
+    assert (record.rule, record.weights_version, record.label) == ("pooled", "", "sad")
+    assert set(record.tally) == set(WHEEL.classes)
+    assert sum(record.tally.values()) == pytest.approx(1, abs=1e-5)
+    assert WHEEL.gather(record.distribution) == pytest.approx(dict(record.tally), abs=1e-5)
+    assert [vote.weight for vote in record.votes] == pytest.approx([1 / 3] * 3)
 
 
 async def test_speech_is_transcribed_once_and_every_voter_gets_words_and_sound(stub: "Stub", cast: Cast) -> None:
@@ -322,7 +356,9 @@ async def test_a_voter_that_is_late_is_recorded_not_waited_for_and_stopped(
     record = (await understand_text(stub)).record
     late = record.votes[1]
     assert (late.voter, late.status, late.reason) == ("face", pb.VOTE_STATUS_LATE, "no answer within 0.5 s")
-    assert late.latency_s == pytest.approx(0.5)
+    assert 0.5 <= late.latency_s < 20
+    assert late.card.backend == "face"
+    assert not late.HasField("prediction")
     assert dict(record.tally) == {"sad": 2}
     votes = await calls.ended("PredictEmotion", times=3)
     assert sorted(call.status for call in votes) == ["CANCELLED", "OK", "OK"]
@@ -364,7 +400,8 @@ async def test_trace_and_deadline_are_handed_on_to_every_voter(stub: "Stub", cal
         timeout=1.5,  # less than any of the panel's own
         metadata=(("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),),
     )
-    assert sorted(call.method for call in calls.calls) == ["GetModel"] * 3 + ["PredictEmotion"] * 3 + ["Understand"]
+    # Each is asked who it is before it votes, and after.
+    assert sorted(call.method for call in calls.calls) == ["GetModel"] * 6 + ["PredictEmotion"] * 3 + ["Understand"]
     assert {call.trace_id for call in calls.calls} == {trace_id}
     assert all(call.remaining_s is not None and call.remaining_s < 1.6 for call in calls.calls)
 

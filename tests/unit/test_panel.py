@@ -1,134 +1,57 @@
-"""How the panel decides, and whom it waits for."""
+"""Whom the panel waits for, whom it calls off, and what it keeps of each."""
 
 import asyncio
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
+from prometheus_client import REGISTRY
 
 from emotions import Wheel
 from services.common.errors import BackendFailed, InvalidRequest, NotReady
-from services.understanding.domain import Decision, Status, Vote, decide
-from services.understanding.panel import Panel
+from services.understanding.domain import Decision, Status, Vote
+from services.understanding.panel import CALLED_OFF, Introduction, Panel
+from services.understanding.rules import rule_of
 
 
 def vote(voter: str, distribution: Mapping[str, float], fine: bool = True) -> Vote[str]:
-    return Vote(voter, Status.VOTED, distribution=distribution, fine=fine)
+    return Vote(voter, Status.VOTED, distribution=distribution, fine=fine, source=f"answer of {voter}")
 
 
 def abstained(voter: str) -> Vote[str]:
     return Vote(voter, Status.ABSTAINED, "no face in any frame")
 
 
-def test_the_class_with_most_votes_wins_over_the_surest_voter(wheel: Wheel) -> None:
-    votes = [
-        vote("a", {"joyful": 1.0}),
-        vote("b", {"sad": 0.6, "happy": 0.4}),
-        vote("c", {"lonely": 0.6, "happy": 0.4}),
-    ]
-    decision = decide(votes, wheel)
-    assert (decision.face_class, decision.margin, decision.tie_break) == ("sad", 1, "none")
-    assert decision.tally == {"happy": 1, "sad": 2}
-    assert decision.votes == tuple(votes)
-
-
-def test_a_vote_counts_for_the_class_that_holds_most_of_its_mass_not_for_its_first_label(wheel: Wheel) -> None:
-    spread = {"furious": 0.34, "sad": 0.22, "lonely": 0.22, "guilty": 0.22}
-    assert decide([vote("a", spread)], wheel).face_class == "sad"
-
-
-def test_the_distribution_is_the_mean_of_the_counted_votes(wheel: Wheel) -> None:
-    decision = decide([vote("a", {"sad": 1.0}), abstained("b"), vote("c", {"sad": 0.5, "furious": 0.5})], wheel)
-    assert decision.distribution["sad"] == pytest.approx(0.75)
-    assert decision.distribution["furious"] == pytest.approx(0.25)
-    assert sum(decision.distribution.values()) == pytest.approx(1)
-
-
-def test_a_tie_goes_to_the_class_with_the_higher_mean_probability(wheel: Wheel) -> None:
-    decision = decide([vote("a", {"sad": 0.6, "neutral": 0.4}), vote("b", {"furious": 0.9, "neutral": 0.1})], wheel)
-    assert (decision.label, decision.margin, decision.tie_break) == ("furious", 0, "probability")
-
-
-def test_the_mean_probability_is_over_all_votes_not_only_over_those_for_the_class(wheel: Wheel) -> None:
-    votes = [vote("a", {"sad": 0.55, "furious": 0.45}), vote("b", {"furious": 0.5, "sad": 0.2, "neutral": 0.3})]
-    decision = decide(votes, wheel)  # sad 0.375, angry 0.475
-    assert (decision.face_class, decision.tie_break) == ("angry", "probability")
-
-
-@pytest.mark.parametrize(("first", "second"), [("sad", "furious"), ("furious", "sad")])
-def test_a_tie_of_probability_too_goes_to_the_voter_of_higher_priority(wheel: Wheel, first: str, second: str) -> None:
-    decision = decide([vote("a", {first: 0.7, second: 0.3}), vote("b", {second: 0.7, first: 0.3})], wheel)
-    assert (decision.label, decision.margin, decision.tie_break) == (first, 0, "priority")
-
-
-def test_equal_probability_is_not_decided_by_rounding_noise(wheel: Wheel) -> None:
-    votes = [vote("a", {"sad": 0.7, "furious": 0.3}), vote("b", {"furious": 0.7 + 1e-9, "sad": 0.3 - 1e-9})]
-    assert decide(votes, wheel).tie_break == "priority"
-
-
-def test_a_tie_behind_the_winner_breaks_nothing(wheel: Wheel) -> None:
-    votes = [vote(name, {label: 1.0}) for name, label in zip("abcd", ("sad", "sad", "furious", "happy"), strict=True)]
-    decision = decide(votes, wheel)
-    assert (decision.face_class, decision.margin, decision.tie_break) == ("sad", 1, "none")
-
-
-def test_those_who_abstain_fail_or_are_late_do_not_count(wheel: Wheel) -> None:
-    silent: list[Vote[str]] = [
-        Vote(status.value, status, "why", {"furious": 1.0}) for status in Status if status is not Status.VOTED
-    ]
-    decision = decide([*silent, vote("a", {"sad": 1.0})], wheel)
-    assert decision.tally == {"sad": 1}
-    assert (decision.margin, len(decision.votes)) == (1, 4)
-
-
-def test_the_label_is_chosen_by_those_who_tell_labels_apart(wheel: Wheel) -> None:
-    votes = [
-        vote("face", {"sad": 1.0}, fine=False),
-        vote("voice", {"sad": 1.0}, fine=False),
-        vote("text", {"lonely": 0.6, "sad": 0.4}),
-    ]
-    decision = decide(votes, wheel)
-    assert (decision.label, decision.face_class) == ("lonely", "sad")
-
-
-def test_the_label_is_not_chosen_by_those_who_voted_for_another_class(wheel: Wheel) -> None:
-    votes = [
-        vote("a", {"sad": 0.6, "lonely": 0.4}),
-        vote("b", {"sad": 1.0}),
-        vote("c", {"furious": 0.51, "lonely": 0.49}),
-    ]
-    assert decide(votes, wheel).label == "sad"
-
-
-def test_without_fine_voters_the_label_is_the_most_probable_of_the_class(wheel: Wheel) -> None:
-    assert decide([vote("face", wheel.spread({"fear": 0.8, "sad": 0.2}), fine=False)], wheel).label == "fear"
-
-
-def test_where_no_vote_counts_there_is_nothing_to_decide(wheel: Wheel) -> None:
-    with pytest.raises(ValueError, match="no vote counts"):
-        decide([abstained("a")], wheel)
-
-
 @dataclass
 class Seat:
-    """A voter that answers, or fails, once `ready` is set; `sees_only` may be a failure too."""
+    """A voter that answers, or fails, once `ready` is set; `sees_only` may be a failure too.
+
+    It is `stopped` when its call is cancelled.
+    """
 
     name: str
     answer: Vote[str] | Exception
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
     sees_only: bool | Exception = False
+    fine: bool = True
     messages: list[str] = field(default_factory=list)
 
-    async def wordless(self) -> bool:
+    async def introduce(self) -> Introduction[str]:
         if isinstance(self.sees_only, Exception):
             raise self.sees_only
-        return self.sees_only
+        return Introduction(self.sees_only, self.fine, f"card of {self.name}")
 
-    async def vote(self, message: str, timeout_s: float) -> Vote[str]:
+    async def vote(self, message: str, introduction: Introduction[str], timeout_s: float) -> Vote[str]:
         self.messages.append(message)
         self.asked.set()
-        await self.ready.wait()
+        try:
+            await self.ready.wait()
+        except asyncio.CancelledError:
+            self.stopped.set()
+            raise
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -141,8 +64,19 @@ def seat(name: str, answer: Vote[str] | Exception, ready: bool = True) -> Seat:
     return made
 
 
+def panel_of(
+    wheel: Wheel,
+    *seats: Seat,
+    quorum: int = 1,
+    deadline_s: float = 20,
+    early: bool = False,
+    awaited: tuple[str, ...] = (),
+) -> Panel[str, str]:
+    return Panel(seats, wheel, rule_of("majority", wheel), quorum, deadline_s, early, frozenset(awaited))
+
+
 async def ask(wheel: Wheel, *seats: Seat, quorum: int = 1, deadline_s: float = 0.05) -> Decision[str]:
-    return await Panel[str, str](seats, wheel, quorum, deadline_s).decide("message")
+    return await panel_of(wheel, *seats, quorum=quorum, deadline_s=deadline_s).decide("message")
 
 
 async def test_all_voters_are_asked_at_once(wheel: Wheel) -> None:
@@ -161,7 +95,8 @@ async def test_a_late_voter_is_recorded_and_not_waited_for(wheel: Wheel) -> None
     )
     late, counted = decision.votes
     assert (late.voter, late.status, late.reason) == ("slow", Status.LATE, "no answer within 0.05 s")
-    assert late.latency_s == pytest.approx(0.05)
+    assert late.latency_s >= 0.05
+    assert late.source == "card of slow"
     assert (counted.voter, decision.label) == ("a", "sad")
 
 
@@ -205,7 +140,7 @@ async def test_a_fault_of_the_panel_itself_is_not_taken_for_a_failed_voter(wheel
 async def test_who_needs_no_words_is_asked_ahead_and_only_once(wheel: Wheel) -> None:
     eyes = Seat("eyes", vote("eyes", {"sad": 1.0}), sees_only=True)
     ears = seat("ears", vote("ears", {"sad": 1.0}))
-    panel = Panel[str, str]((eyes, ears), wheel, 2, 20)
+    panel = panel_of(wheel, eyes, ears, quorum=2)
     ahead = panel.begin("no words yet")
     await eyes.asked.wait()
     assert not ears.asked.is_set()
@@ -217,7 +152,7 @@ async def test_who_needs_no_words_is_asked_ahead_and_only_once(wheel: Wheel) -> 
 
 async def test_votes_asked_ahead_can_be_stopped(wheel: Wheel) -> None:
     eyes = Seat("eyes", vote("eyes", {"sad": 1.0}), sees_only=True)
-    ahead = Panel[str, str]((eyes,), wheel, 1, 20).begin("no words yet")
+    ahead = panel_of(wheel, eyes).begin("no words yet")
     await eyes.asked.wait()
     ahead.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -227,7 +162,7 @@ async def test_votes_asked_ahead_can_be_stopped(wheel: Wheel) -> None:
 async def test_who_cannot_be_reached_ahead_is_recorded_as_failed(wheel: Wheel) -> None:
     away = seat("face", vote("face", {"sad": 1.0}))
     away.sees_only = NotReady("it cannot be reached")
-    panel = Panel[str, str]([away, seat("text", vote("text", {"sad": 1.0}))], wheel, 1, 20)
+    panel = panel_of(wheel, away, seat("text", vote("text", {"sad": 1.0})))
     decision = await panel.decide("pictures and words", panel.begin("pictures"))
     assert (decision.votes[0].status, decision.votes[0].reason) == (Status.FAILED, "it cannot be reached")
     assert away.messages == []
@@ -236,7 +171,7 @@ async def test_who_cannot_be_reached_ahead_is_recorded_as_failed(wheel: Wheel) -
 async def test_who_hangs_when_asked_ahead_keeps_nobody_waiting_for_the_words(wheel: Wheel) -> None:
     face, text = seat("face", vote("face", {"sad": 1.0}), ready=False), seat("text", vote("text", {"sad": 1.0}))
     face.sees_only = True
-    panel = Panel[str, str]([face, text], wheel, 1, 0.05)
+    panel = panel_of(wheel, face, text, deadline_s=0.05)
     ahead = panel.begin("pictures")  # returns at once
     decision = await panel.decide("words", ahead)
     assert [one.status for one in decision.votes] == [Status.LATE, Status.VOTED]
@@ -245,6 +180,210 @@ async def test_who_hangs_when_asked_ahead_keeps_nobody_waiting_for_the_words(whe
 async def test_who_was_asked_ahead_and_failed_is_recorded(wheel: Wheel) -> None:
     face, text = seat("face", BackendFailed("no paint")), seat("text", vote("text", {"sad": 1.0}))
     face.sees_only = True
-    panel = Panel[str, str]([face, text], wheel, 1, 20)
+    panel = panel_of(wheel, face, text)
     decision = await panel.decide("words", panel.begin("pictures"))
     assert (decision.votes[0].status, decision.votes[0].reason) == (Status.FAILED, "no paint")
+
+
+# Early decision
+
+
+def three_and_a_slow_one(fine: bool = True) -> tuple[list[Seat], Seat]:
+    """Three that agree, and one that does not answer by itself."""
+    slow = Seat("slow", vote("slow", {"furious": 1.0}, fine), fine=fine)
+    return [seat(name, vote(name, {"sad": 0.9, "lonely": 0.1})) for name in "abc"], slow
+
+
+async def test_who_cannot_change_the_result_is_called_off_and_recorded(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one()
+    decision = await panel_of(wheel, slow, *quick, early=True).decide("message")
+    assert (decision.label, decision.early, decision.tally) == ("sad", True, {"sad": 3})
+    called_off = decision.votes[0]
+    assert (called_off.voter, called_off.status, called_off.reason) == ("slow", Status.CANCELLED, CALLED_OFF)
+    assert (called_off.source, called_off.weight, called_off.label_without) == ("card of slow", 0, "")
+    assert 0 < called_off.latency_s < 20
+    assert [each.status for each in decision.votes[1:]] == [Status.VOTED] * 3
+    await slow.stopped.wait()
+
+
+async def test_when_every_vote_is_in_nothing_was_early(wheel: Wheel) -> None:
+    quick, _ = three_and_a_slow_one()
+    assert not (await panel_of(wheel, *quick, early=True).decide("message")).early
+
+
+async def test_a_panel_that_is_told_to_waits_for_all(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one()
+    deciding = asyncio.create_task(panel_of(wheel, slow, *quick).decide("message"))
+    await slow.asked.wait()
+    assert not deciding.done()
+    slow.ready.set()
+    decision = await deciding
+    assert (decision.early, decision.votes[0].status) == (False, Status.VOTED)
+
+
+async def test_who_can_change_the_result_is_waited_for(wheel: Wheel) -> None:
+    seats = [seat("a", vote("a", {"sad": 1.0})), seat("b", vote("b", {"sad": 1.0})), seat("c", abstained("c"))]
+    slow = [Seat(name, vote(name, {"furious": 1.0})) for name in ("d", "e")]
+    deciding = asyncio.create_task(panel_of(wheel, *slow, *seats, early=True).decide("message"))
+    for one in slow:
+        await one.asked.wait()
+        one.ready.set()
+    assert (await deciding).label == "furious"
+
+
+async def test_a_voter_that_has_not_said_what_it_is_may_be_anything(wheel: Wheel) -> None:
+    seats = [seat("a", vote("a", {"lonely": 0.55, "sad": 0.45})), seat("b", vote("b", {"lonely": 0.55, "sad": 0.45}))]
+    on_classes = Seat("face", vote("face", wheel.spread({"sad": 1.0}), fine=False), fine=False)
+    decision = await panel_of(wheel, *seats, on_classes, early=True).decide("message")
+    assert decision.votes[2].status is Status.CANCELLED
+    unknown = Seat("face", vote("face", {"sad": 1.0}))
+    deciding = asyncio.create_task(panel_of(wheel, *seats, unknown, early=True).decide("message"))
+    await unknown.asked.wait()
+    unknown.ready.set()
+    decision = await deciding
+    assert (decision.label, decision.votes[2].status) == ("sad", Status.VOTED)
+
+
+async def test_a_vote_asked_ahead_takes_part_in_an_early_decision(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one()
+    quick[0].sees_only = True
+    panel = panel_of(wheel, *quick, slow, early=True)
+    ahead = panel.begin("pictures")
+    await ahead.votes["a"]
+    assert (await panel.decide("words", ahead)).early
+    assert quick[0].messages == ["pictures"]
+
+
+async def test_a_vote_asked_ahead_may_be_called_off(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one(fine=False)
+    slow.sees_only = True
+    panel = panel_of(wheel, *quick, slow, early=True)
+    ahead = panel.begin("pictures")
+    await slow.asked.wait()
+    decision = await panel.decide("words", ahead)
+    assert (decision.early, decision.votes[3].status) == (True, Status.CANCELLED)
+    await slow.stopped.wait()
+
+
+async def test_who_looks_for_cries_for_help_is_never_called_off(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one()
+    deciding = asyncio.create_task(panel_of(wheel, *quick, slow, early=True, awaited=("slow",)).decide("message"))
+    await slow.asked.wait()
+    for _ in range(20):  # steps in which the three have long voted
+        await asyncio.sleep(0)
+    assert not deciding.done()
+    slow.ready.set()
+    decision = await deciding
+    assert (decision.early, decision.votes[3].status) == (False, Status.VOTED)
+
+
+async def test_when_who_looks_for_cries_for_help_fails_all_others_are_heard(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one()
+    guard = seat("guard", BackendFailed("out of paper"))
+    deciding = asyncio.create_task(
+        panel_of(wheel, guard, *quick, slow, early=True, awaited=("guard",)).decide("message")
+    )
+    await slow.asked.wait()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not deciding.done()
+    slow.ready.set()
+    assert not (await deciding).early
+
+
+async def test_without_a_quorum_nothing_is_decided_early(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one()
+    deciding = asyncio.create_task(panel_of(wheel, *quick, slow, quorum=4, early=True).decide("message"))
+    await slow.asked.wait()
+    slow.ready.set()
+    assert len((await deciding).votes) == 4
+
+
+async def test_the_order_in_which_votes_come_changes_nothing(wheel: Wheel) -> None:
+    said: dict[str, Mapping[str, float]] = {
+        "a": {"sad": 0.7, "furious": 0.3},
+        "b": {"furious": 0.7, "sad": 0.3},
+        "c": {"lonely": 0.3, "annoyed": 0.7},
+        "d": {"lonely": 0.7, "annoyed": 0.3},
+    }
+    for order in itertools.permutations(said):
+        seats = {name: seat(name, vote(name, each), ready=False) for name, each in said.items()}
+        deciding = asyncio.create_task(panel_of(wheel, *seats.values(), early=True).decide("message"))
+        for name in order:
+            await seats[name].asked.wait()
+            seats[name].ready.set()
+            await asyncio.sleep(0)
+        decision = await deciding
+        assert (decision.label, decision.tie_break) == ("sad", "priority")
+        assert [each.voter for each in decision.votes] == list(said)
+
+
+async def test_a_caller_that_leaves_stops_every_voter(wheel: Wheel) -> None:
+    seats = [Seat(name, vote(name, {"sad": 1.0})) for name in "ab"]
+    deciding = asyncio.create_task(panel_of(wheel, *seats).decide("message"))
+    for one in seats:
+        await one.asked.wait()
+    deciding.cancel()
+    for one in seats:
+        await one.stopped.wait()
+
+
+# Metrics
+
+
+def metric(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"e3rg_panel_{name}", labels) or 0.0
+
+
+class Counted:
+    """How much a metric grows within the block."""
+
+    def __init__(self, name: str, **labels: str) -> None:
+        self._name, self._labels = name, labels
+        self._before = metric(name, **labels)
+
+    @property
+    def grown(self) -> float:
+        return metric(self._name, **self._labels) - self._before
+
+
+async def test_a_decision_is_measured(wheel: Wheel) -> None:
+    early = Counted("decisions_total", rule="majority", early="true", tie_break="none")
+    sums = {name: Counted(f"{name}_sum", rule="majority") for name in ("agreement", "margin", "entropy_bits")}
+    quick, slow = three_and_a_slow_one()
+    decision = await panel_of(wheel, *quick, slow, early=True).decide("message")
+    assert early.grown == 1
+    assert sums["agreement"].grown == pytest.approx(1)
+    assert sums["margin"].grown == pytest.approx(3)
+    assert sums["entropy_bits"].grown == pytest.approx(decision.entropy_bits)
+
+
+async def test_a_broken_tie_is_measured(wheel: Wheel) -> None:
+    counted = Counted("decisions_total", rule="majority", early="false", tie_break="probability")
+    await ask(wheel, seat("a", vote("a", {"sad": 0.6, "happy": 0.4})), seat("b", vote("b", {"furious": 1.0})))
+    assert counted.grown == 1
+
+
+async def test_what_becomes_of_a_voter_is_counted_even_when_nothing_is_decided(wheel: Wheel) -> None:
+    seats = [
+        seat("m-voted", vote("m-voted", {"sad": 1.0})),
+        seat("m-late", vote("m-late", {"sad": 1.0}), ready=False),
+        seat("m-failed", BackendFailed("out of paper")),
+        seat("m-abstained", abstained("m-abstained")),
+    ]
+    with pytest.raises(NotReady):
+        await ask(wheel, *seats, quorum=2)
+    for status in ("voted", "late", "failed", "abstained"):
+        assert metric("votes_total", voter=f"m-{status}", status=status) == 1
+        assert metric("vote_seconds_count", voter=f"m-{status}", status=status) == 1
+    late_s, voted_s = (
+        metric("lateness_seconds_sum", voter=f"m-{status}", status=status) for status in ("late", "voted")
+    )
+    assert late_s > voted_s >= 0
+    assert metric("lateness_seconds_count", voter="m-failed", status="failed") == 0
+
+
+async def test_a_voter_is_pivotal_when_the_others_would_have_decided_otherwise(wheel: Wheel) -> None:
+    said = {"p-a": {"sad": 1.0}, "p-b": {"sad": 0.6, "happy": 0.4}, "p-c": {"furious": 0.9, "sad": 0.1}}
+    await ask(wheel, *(seat(name, vote(name, each)) for name, each in said.items()))
+    assert [metric("pivotal_total", voter=name) for name in said] == [1, 0, 0]  # without a it would be furious

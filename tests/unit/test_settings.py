@@ -62,6 +62,10 @@ def test_the_order_of_the_voters_is_their_priority() -> None:
         ("QUORUM", "0", "quorum"),
         ("VOTE_DEADLINE_S", "0", "vote_deadline_s"),
         ("FRAMES_MAX", "65", "frames_max"),
+        ("RULE", "median", "rule"),
+        ("RULE", "weighted", "rule is 'weighted', but weights is empty; name a table of weights"),
+        ("WEIGHTS", "embedded-1", "weights is 'embedded-1', but the majority knows none; set rule to use them"),
+        ("HISTORY_TURNS_MAX", "0", "history_turns_max"),
     ],
 )
 def test_a_panel_that_cannot_sit_is_refused(

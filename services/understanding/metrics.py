@@ -1,0 +1,75 @@
+"""What the panel measures of itself: how sure it is, whom it waits for, and whose vote makes a difference."""
+
+from collections.abc import Mapping, Sequence
+
+from prometheus_client import Counter, Histogram
+
+from services.common.metrics import BUCKETS_S
+from services.understanding.domain import Decision, Source, Status, Vote
+
+DECISIONS = Counter(
+    "e3rg_panel_decisions_total",
+    "Decisions; early ones did not wait for all votes.",
+    ["rule", "early", "tie_break"],
+)
+AGREEMENT = Histogram(
+    "e3rg_panel_agreement",
+    "Share of the counted votes that chose the winning class.",
+    ["rule"],
+    buckets=(0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1),
+)
+MARGIN = Histogram(
+    "e3rg_panel_margin",
+    "Tally of the winning class minus that of the next, in the rule's unit.",
+    ["rule"],
+    buckets=(0, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 3, 4, 5, 7, 10),
+)
+ENTROPY_BITS = Histogram(
+    "e3rg_panel_entropy_bits",
+    "Entropy of the panel's distribution over the classes.",
+    ["rule"],
+    buckets=(0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3),
+)
+VOTES = Counter("e3rg_panel_votes_total", "Votes by what became of them.", ["voter", "status"])
+VOTE_SECONDS = Histogram(
+    "e3rg_panel_vote_seconds",
+    "Seconds from question to answer, or to giving up.",
+    ["voter", "status"],
+    buckets=BUCKETS_S,
+)
+LATENESS_SECONDS = Histogram(
+    "e3rg_panel_lateness_seconds",
+    "Seconds from the panel's first answer to this voter's, or to giving it up: at least so late is who was given up.",
+    ["voter", "status"],
+    buckets=BUCKETS_S,
+)
+PIVOTAL = Counter(
+    "e3rg_panel_pivotal_total", "Decisions whose label would have been another without this voter.", ["voter"]
+)
+
+
+def observe_votes(votes: Sequence[Vote[Source]], answered_s: Mapping[str, float]) -> None:
+    """Counts what became of the voters.
+
+    Args:
+        votes: One of each voter.
+        answered_s: When each of those that answered did, in seconds on the clock by which the others were given up.
+    """
+    first_s = min(answered_s.values(), default=None)
+    for vote in votes:
+        VOTES.labels(vote.voter, vote.status).inc()
+        VOTE_SECONDS.labels(vote.voter, vote.status).observe(vote.latency_s)
+        if first_s is not None and vote.status is not Status.FAILED:
+            late_s = answered_s.get(vote.voter, vote.latency_s) - first_s
+            LATENESS_SECONDS.labels(vote.voter, vote.status).observe(max(0.0, late_s))
+
+
+def observe_decision(decision: Decision[Source]) -> None:
+    """Counts a decision."""
+    DECISIONS.labels(decision.rule, str(decision.early).lower(), decision.tie_break).inc()
+    AGREEMENT.labels(decision.rule).observe(decision.agreement)
+    MARGIN.labels(decision.rule).observe(decision.margin)
+    ENTROPY_BITS.labels(decision.rule).observe(decision.entropy_bits)
+    for vote in decision.votes:
+        if vote.label_without not in ("", decision.label):
+            PIVOTAL.labels(vote.voter).inc()

@@ -1,0 +1,50 @@
+"""Decisions as they travel: every vote, and how they became one."""
+
+from e3rg.understanding.v1 import understanding_pb2 as pb
+from services.understanding.domain import Decision, Status, Vote
+from services.understanding.voters import Answer
+
+_STATUSES = {
+    Status.VOTED: pb.VOTE_STATUS_VOTED,
+    Status.ABSTAINED: pb.VOTE_STATUS_ABSTAINED,
+    Status.LATE: pb.VOTE_STATUS_LATE,
+    Status.FAILED: pb.VOTE_STATUS_FAILED,
+    Status.CANCELLED: pb.VOTE_STATUS_CANCELLED,
+}
+
+
+def to_record(decision: Decision[Answer]) -> pb.VoteRecord:
+    """Returns the decision on record."""
+    return pb.VoteRecord(
+        label=decision.label,
+        face_class=decision.face_class,
+        rule=decision.rule,
+        margin=decision.margin,
+        tie_break=decision.tie_break,
+        votes=[_to_vote(vote) for vote in decision.votes],
+        distribution=decision.distribution,
+        tally=decision.tally,
+        entropy_bits=decision.entropy_bits,
+        agreement=decision.agreement,
+        early=decision.early,
+        weights_version=decision.weights_version,
+    )
+
+
+def speaks_of_crisis(decision: Decision[Answer]) -> bool:
+    """Tells whether any voter found that the message speaks of the speaker's own self-harm."""
+    predictions = [vote.source.prediction for vote in decision.votes if vote.source]
+    return any(prediction.crisis for prediction in predictions if prediction)
+
+
+def _to_vote(vote: Vote[Answer]) -> pb.Vote:
+    return pb.Vote(
+        voter=vote.voter,
+        status=_STATUSES[vote.status],
+        reason=vote.reason,
+        prediction=vote.source.prediction if vote.source else None,
+        card=vote.source.model.card if vote.source else None,
+        latency_s=vote.latency_s,
+        weight=vote.weight,
+        label_without=vote.label_without,
+    )

@@ -1,0 +1,1 @@
+"""Learns what the voters' votes weigh."""

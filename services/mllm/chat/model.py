@@ -4,13 +4,14 @@ A back-end of a model family implements `ChatModel`, and `Scorer` or `Chooser` w
 `services.mllm.chat.backend.ChatBackend` makes a voter and a writer of it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from services.mllm.chat.marks import without_marks
 from services.mllm.domain import Frame, Modality
 
 
@@ -20,7 +21,7 @@ class Turn:
 
     Attributes:
         role: Whose it is. A system turn comes first and only once.
-        text: What it says. It comes from outside: the model's own marks in it must not act as marks.
+        text: What it says, without marks of any model: words of outside stand in it (`marks.without_marks`).
         audio: float32 (n,), mono, `AUDIO_RATE_HZ`, -1 to 1. Only the last turn has it, and only for a model that hears.
         frames: In order of time. Only the last turn has them, and only for a model that sees.
     """
@@ -29,6 +30,9 @@ class Turn:
     text: str
     audio: NDArray[np.float32] | None = None
     frames: tuple[Frame, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", without_marks(self.text))
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ class ChatModel(Protocol):
     def stream(self, turns: Sequence[Turn], sampling: Sampling, stopped: Callable[[], bool]) -> Iterator[str]:
         """Yields the answer to `turns` piece by piece. Closing the iterator, or `stopped`, stops the model.
 
+        What the model thinks aloud stands between <think> and </think>, the first mark included where its template
+        writes that; it is neither said nor counted as an answer.
+
         Raises:
             BackendFailed: The model failed.
         """
@@ -99,3 +106,18 @@ class Chooser(Protocol):
 
     def choose(self, turns: Sequence[Turn], choices: Sequence[str], stopped: Callable[[], bool]) -> Choice:
         """Returns one of `choices`, or what the model wrote instead where its server ignored the set."""
+
+
+def pieces_of(
+    model: ChatModel, turns: Sequence[Turn], sampling: Sampling, stopped: Callable[[], bool]
+) -> Generator[str, None, None]:
+    """Yields what `model` writes, and asks `stopped` at every piece; closing this closes the model's iterator."""
+    pieces = model.stream(turns, sampling, stopped)
+    try:
+        for piece in pieces:
+            if stopped():
+                return
+            yield piece
+    finally:
+        if close := getattr(pieces, "close", None):
+            close()

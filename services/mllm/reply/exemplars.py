@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from services.mllm.reply.crisis import is_crisis
 from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING
 
 CRISIS = "crisis"
@@ -80,6 +81,14 @@ class Exemplars:
         rows = [row for row, pair in enumerate(self.pairs) if pair.label in labels]
         rows.sort(key=lambda row: -similarity[row])
         return [Match(self.pairs[row], float(similarity[row])) for row in rows]
+
+    def crisis_reply(self, message: str, vector: Rows) -> str:
+        """Returns the stored reply to a message in which the user speaks of harming themselves; empty for any other.
+
+        `vector`: float32 (384,), of length 1, the embedding of `message`.
+        """
+        nearest = self.nearest(vector, (CRISIS,))[0]
+        return nearest.exemplar.reply if is_crisis(message, nearest.similarity) else ""
 
 
 def embed_store(embedder: Embedder) -> int:

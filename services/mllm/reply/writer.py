@@ -10,12 +10,12 @@ from emotions import Wheel
 from services.common.errors import InvalidRequest
 from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence
 from services.mllm.language.model import Candidate, LanguageModel, Sampling
-from services.mllm.reply.crisis import is_crisis
-from services.mllm.reply.exemplars import CRISIS, Embedder, Exemplars
-from services.mllm.reply.gate import BAD_VALENCE, Gate, Situation, sentences, words
+from services.mllm.reply.exemplars import Embedder, Exemplars
+from services.mllm.reply.gate import Gate, Situation, sentences, words
 from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.reply.rank import rank
 from services.mllm.reply.small_talk import small_talk
+from services.mllm.reply.stored import general_reply, passes, situation_of
 
 DEGRADED = "exemplar"
 SIMILARITY_MIN = 0.52
@@ -24,10 +24,6 @@ SAME_LABEL_BONUS = 0.08
 FIRST_FIT_MIN, NEXT_FIT_MIN = 0.46, 0.43
 """A sentence farther than this from every stored reply to this emotion (`Ranked.fit`) is most often nonsense; read off
 the candidates for the benchmark's messages."""
-GRAVE_LABEL = "sad"
-"""Whose general replies are used when a grave message came with a happy label."""
-MOVED_LABELS = frozenset({"caring", "faithful"})
-"""Labels of no bad feeling whose own general replies suit a grave message: one cares for the sick, visits a grave."""
 WORDS_ENOUGH = 4
 """A first sentence shorter than this does not stand alone."""
 
@@ -78,14 +74,14 @@ class ReplyWriter:
 
     def is_crisis(self, text: str) -> bool:
         """Tells whether `text` speaks of the user's own self-harm."""
-        return is_crisis(text, self._exemplars.nearest(self._embedder.embed([text])[0], (CRISIS,))[0].similarity)
+        return bool(self._exemplars.crisis_reply(text, self._embedder.embed([text])[0]))
 
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         situation = self._situation(request)
         vector = self._embedder.embed([request.message.text])[0]
-        crisis = self._exemplars.nearest(vector, (CRISIS,))[0]
-        if is_crisis(request.message.text, crisis.similarity):
-            yield from map(ReplySentence, sentences(crisis.exemplar.reply))
+        crisis = self._exemplars.crisis_reply(request.message.text, vector)
+        if crisis:
+            yield from map(ReplySentence, sentences(crisis))
             yield ReplyRecord("crisis", 0)
             return
         talk = small_talk(request.message.text, situation.context, situation.name)
@@ -162,29 +158,10 @@ class ReplyWriter:
         matches = self._exemplars.nearest(vector, kin)
         matches.sort(key=lambda match: -match.similarity - SAME_LABEL_BONUS * (match.exemplar.label == label.name))
         for match in matches[:8]:
-            if match.similarity >= SIMILARITY_MIN and self._passes(sentences(match.exemplar.reply), situation):
-                return sentences(match.exemplar.reply)
-        unmoved = label.valence > BAD_VALENCE and label.name not in MOVED_LABELS
-        grave_first = unmoved and self._gate.is_grave(request.message.text)
-        for name in (GRAVE_LABEL, label.name) if grave_first else (label.name, GRAVE_LABEL):
-            fresh = [reply for reply in self._exemplars.general[name] if self._passes(sentences(reply), situation)]
-            if fresh:
-                return sentences(fresh[request.seed % len(fresh)])
-        return sentences(self._exemplars.general[label.name][0])
-
-    def _passes(self, reply: tuple[str, ...], situation: Situation) -> bool:
-        for sentence in reply:
-            if self._gate.refusal(sentence, situation):
-                return False
-            situation = replace(situation, said=(*situation.said, sentence))
-        return True
+            reply = sentences(match.exemplar.reply)
+            if match.similarity >= SIMILARITY_MIN and passes(self._gate, reply, situation):
+                return reply
+        return general_reply(request, situation, self._exemplars, self._gate, self._wheel)
 
     def _situation(self, request: ReplyRequest) -> Situation:
-        history = request.message.history
-        return Situation(
-            message=request.message.text,
-            valence=self._wheel.label(request.user_emotion).valence,
-            earlier=tuple(turn.text for turn in history if turn.speaker == "avatar"),
-            context=tuple(turn.text for turn in history if turn.speaker == "user"),
-            name=request.profile.name,
-        )
+        return situation_of(request, self._wheel)

@@ -1,0 +1,79 @@
+"""What is wrong with a sentence of a reply: nothing in it, the prompt in it, or another language."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from services.mllm.chat.language import LanguageReader
+from services.mllm.chat.model import Turn
+
+RUN_WORDS = 6
+"""As many words in a row, taken over from the instructions or the user's message, are a repetition of the prompt."""
+RUN_LETTERS = 12
+"""The same in scripts that write a word in one or two letters."""
+RECALLED_WORDS = 9
+"""In earlier turns: a kind phrase ("I am so sorry to hear that") may be said again."""
+WHOLE_WORDS_MIN = 4
+"""A whole sentence of fewer words ("I see.") may stand in the prompt by chance."""
+LABELS_MAX = 4
+"""More labels of the wheel in one sentence are the list of labels."""
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+(?:'[^\W_]+)?")
+
+
+class Faults:
+    """Judges sentences of a reply to `turns`.
+
+    Args:
+        turns: The prompt; the last turn holds `message`.
+        lead: With what a turn of the user begins in it.
+        message: What the user said.
+        language: Of the user, ISO 639-1.
+        labels: Of the wheel.
+        reader: Tells languages.
+    """
+
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        lead: str,
+        message: str,
+        language: str,
+        labels: Iterable[str],
+        reader: LanguageReader,
+    ) -> None:
+        self._language, self._reader = language, reader
+        self._labels = frozenset(labels)
+        self._lead, self._message = _words(lead), _words(message)
+        self._prompt = " ".join(["", *_words(turns[0].text), "", *_words(turns[-1].text), ""])
+        self._asked = _runs((turns[0].text, turns[-1].text), RUN_WORDS)
+        self._recalled = _runs((turn.text for turn in turns[1:-1]), RECALLED_WORDS)
+
+    def of(self, sentence: str) -> str:
+        """Returns what is wrong with `sentence`, or an empty string."""
+        spoken = _words(sentence)
+        if not spoken:
+            return "empty"
+        is_whole = len(spoken) >= WHOLE_WORDS_MIN and f" {' '.join(spoken)} " in self._prompt
+        is_message = len(spoken) >= WHOLE_WORDS_MIN - 1 and spoken == self._message
+        is_partly = self._asked & _runs([sentence], RUN_WORDS) or self._recalled & _runs([sentence], RECALLED_WORDS)
+        is_led = bool(self._lead) and spoken[: len(self._lead)] == self._lead
+        if is_whole or is_message or is_partly or is_led:
+            return "repeats the prompt"
+        if len(self._labels.intersection(spoken)) > LABELS_MAX:
+            return "repeats the prompt"
+        if self._reader.leaves(sentence, self._language):
+            return f"leaves the language {self._language}"
+        return ""
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower().replace("\u2019", "'"))
+
+
+def _runs(texts: Iterable[str], length: int) -> frozenset[tuple[str, ...]]:
+    runs: set[tuple[str, ...]] = set()
+    for text in texts:
+        spoken = _words(text)
+        size = length * RUN_LETTERS // RUN_WORDS if sum(len(word) == 1 for word in spoken) * 2 > len(spoken) else length
+        runs.update(tuple(spoken[at : at + size]) for at in range(len(spoken) - size + 1))
+    return frozenset(runs)

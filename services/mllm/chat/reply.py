@@ -1,0 +1,92 @@
+"""The prompt that a chat model writes the avatar's reply from."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal
+
+from services.mllm.chat.dialogue import as_data, latest
+from services.mllm.chat.model import Turn
+from services.mllm.domain import ReplyRequest, Utterance
+
+NAME_CHARS_MAX = 60
+"""Of what the profile says of the avatar; it comes from outside."""
+
+_ROLES: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "avatar": "assistant"}
+
+
+@dataclass(frozen=True)
+class ReplyChatPrompt:
+    """A versioned prompt file of `services/mllm/prompts`; the fields are its entries.
+
+    Attributes:
+        version: Its name.
+        persons: By gender of a profile: the noun.
+        languages: By ISO 639-1 code: the English name.
+    """
+
+    version: str
+    system: str
+    user: str
+    avatar: str
+    ask: str
+    persons: Mapping[str, str]
+    languages: Mapping[str, str]
+
+    @classmethod
+    def load(cls, version: str) -> "ReplyChatPrompt":
+        """Reads the prompt called `version`.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        file = resources.files("services.mllm").joinpath("prompts", f"{version}.toml")
+        content = tomllib.loads(file.read_text("utf-8"))
+        persons, languages = content.pop("persons"), content.pop("languages")
+        texts = {name: text.strip("\n") for name, text in content.items()}
+        return cls(version=version, persons=persons, languages=languages, **texts)
+
+    def turns(self, request: ReplyRequest, language: str, turns_max: int, chars_max: int) -> tuple[Turn, ...]:
+        """Returns the prompt: a system turn, then user and assistant in turn, the user last.
+
+        Chat templates refuse two turns of one role in a row, and a dialogue that the assistant opens: the former are
+        joined, the latter are left out.
+
+        Args:
+            request: What to reply to.
+            language: In which the reply is wanted, ISO 639-1.
+            turns_max: Earlier utterances that may stand in it.
+            chars_max: Their characters in all.
+        """
+        profile = request.profile
+        name = _brief(profile.name) or "the listener"
+        person = self.persons.get(profile.gender, "person")
+        turns = [Turn("system", self.system.format(name=name, age=_brief(profile.age), person=person))]
+        for one in latest(request.message.history, turns_max, chars_max):
+            if one.speaker == "user" or len(turns) > 1:
+                _append(turns, _ROLES[one.speaker], self._line(one))
+        _append(turns, "user", self._line(Utterance("user", request.message.text)))
+        ask = self.ask.format(
+            name=name,
+            user_emotion=request.user_emotion,
+            reply_emotion=request.reply_emotion,
+            language=self.languages.get(language, _brief(language)),
+        )
+        _append(turns, "user", f"\n{ask}")
+        return tuple(turns)
+
+    def _line(self, utterance: Utterance) -> str:
+        form = self.user if utterance.speaker == "user" else self.avatar
+        return form.format(text=as_data(utterance.text))
+
+
+def _append(turns: list[Turn], role: Literal["user", "assistant"], text: str) -> None:
+    if turns[-1].role == role:
+        turns[-1] = Turn(role, f"{turns[-1].text}\n{text}")
+    else:
+        turns.append(Turn(role, text))
+
+
+def _brief(text: str) -> str:
+    return as_data(text)[:NAME_CHARS_MAX]

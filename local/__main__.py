@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from client import command
-from local.deployment import Deployment, DeploymentError
+from local.deployment import EXTRA_VOTERS, Deployment, DeploymentError
 
 MESSAGE = Path(__file__).parent / "message.mp4"
 """The message that the demonstration answers when it is given none: a person who does not exist, made with `e3rg`."""
@@ -23,12 +23,21 @@ def main() -> int:
     parser.add_argument("--run-dir", type=Path, default=Path(".run"), help="logs and memory (default: %(default)s)")
     parser.add_argument("--models-dir", type=Path, default=Path(".models"), help="weights (default: %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="port of the orchestrator (default: a free one)")
+    parser.add_argument(
+        "--voter", action="append", default=[], choices=EXTRA_VOTERS, help="put this voter on the panel too"
+    )
     parser.add_argument("action", choices=["up", "demo"])
     options, rest = parser.parse_known_args()
     # Without this, SIGTERM would end this process and leave the services running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    deployment = Deployment(options.run_dir, options.models_dir, options.port, lambda line: print(line, flush=True))
     try:
+        deployment = Deployment(
+            options.run_dir,
+            options.models_dir,
+            options.port,
+            lambda line: print(line, flush=True),
+            extra_voters=options.voter,
+        )
         with deployment:
             return _up(deployment) if options.action == "up" else _demo(deployment, rest)
     except DeploymentError as error:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +17,27 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 VOTERS = {"text": "text_classifier", "face": "face", "voice": "voice", "smollm2": "smollm2"}
 """The panel's voters and their back-ends, in order of priority: by accuracy, measured by the benchmarks."""
+EXTRA_VOTERS = {
+    "gemma3": {
+        "BACKEND": "llama_cpp",
+        "WEIGHTS": "gemma3/gemma-3-270m-q4_k_m.gguf",
+        # It was never trained to chat, and reads 200 tokens a second: a list of examples that is read once, and little
+        # of what was said before.
+        "EMOTION_PROMPT": "emotion-plain-1",
+        "SHOTS": "0",
+        "HISTORY_CHARS_MAX": "600",
+        "CONTEXT_TOKENS": "2048",
+    },
+}
+"""Voters that sit on the panel when they are asked for, with their settings; `WEIGHTS` below the model folder. Their
+weights come under terms of their own, so `python -m models` fetches them only when these are accepted."""
 WRITER, TRANSCRIBER = "smollm2", "voice"
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 
 
 class DeploymentError(Exception):
-    """A service did not become ready; the message has the end of its log."""
+    """What is asked for cannot be started: weights are missing, or a service did not become ready (with its log)."""
 
 
 @dataclass
@@ -52,6 +66,10 @@ class Deployment:
         port: Port of the orchestrator; 0 takes a free one. The others always take free ones.
         report: Is told one line per step.
         environment: Settings that are added to, or replace, those of a service, by its name.
+        extra_voters: Names of `EXTRA_VOTERS`; they come last on the panel.
+
+    Raises:
+        DeploymentError: The weights of an extra voter are missing.
     """
 
     def __init__(
@@ -61,10 +79,13 @@ class Deployment:
         port: int = 0,
         report: Callable[[str], None] = lambda line: None,
         environment: Mapping[str, Mapping[str, str]] | None = None,
+        extra_voters: Sequence[str] = (),
     ) -> None:
         self._run_dir = run_dir
         self._report = report
-        self.components = _components(run_dir, models_dir, port, environment or {})
+        voters = {voter: {"BACKEND": backend} for voter, backend in VOTERS.items()}
+        voters |= {voter: _extra_settings(voter, models_dir) for voter in extra_voters}
+        self.components = _components(run_dir, models_dir, port, environment or {}, voters)
 
     def __enter__(self) -> "Deployment":
         logs = self._run_dir / "logs"
@@ -154,18 +175,30 @@ class Deployment:
         return "\n".join(self.log_path(name).read_text("utf-8", "replace").splitlines()[-15:])
 
 
+def _extra_settings(voter: str, models_dir: Path) -> dict[str, str]:
+    settings = EXTRA_VOTERS[voter]
+    weights = models_dir / settings["WEIGHTS"]
+    if not weights.is_file():
+        raise DeploymentError(f"{weights} is missing; `python -m models --to {models_dir} --with {voter}` fetches it")
+    return settings | {"WEIGHTS": str(weights)}
+
+
 def _components(
-    run_dir: Path, models_dir: Path, port: int, extra: Mapping[str, Mapping[str, str]]
+    run_dir: Path,
+    models_dir: Path,
+    port: int,
+    extra: Mapping[str, Mapping[str, str]],
+    voters: Mapping[str, dict[str, str]],
 ) -> dict[str, Component]:
-    names = [*(f"mllm-{voter}" for voter in VOTERS), "understanding", "memory", "tts", "video", "orchestrator"]
+    names = [*(f"mllm-{voter}" for voter in voters), "understanding", "memory", "tts", "video", "orchestrator"]
     free = _free_ports(2 * len(names))
     ports = dict(zip(names, free[: len(names)], strict=True))
     metrics = dict(zip(names, free[len(names) :], strict=True))
     ports["orchestrator"] = port or ports["orchestrator"]
     at = {name: f"127.0.0.1:{number}" for name, number in ports.items()}
-    own: dict[str, dict[str, str]] = {f"mllm-{voter}": {"BACKEND": backend} for voter, backend in VOTERS.items()}
+    own: dict[str, dict[str, str]] = {f"mllm-{voter}": settings for voter, settings in voters.items()}
     own["understanding"] = {
-        "VOTERS": json.dumps({voter: at[f"mllm-{voter}"] for voter in VOTERS}),
+        "VOTERS": json.dumps({voter: at[f"mllm-{voter}"] for voter in voters}),
         "WRITER": WRITER,
         "TRANSCRIBER": TRANSCRIBER,
     }

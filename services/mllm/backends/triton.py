@@ -170,9 +170,7 @@ class TritonModel:
         is_guided = guide != "none" and text in choices
         tokens = [token for piece in pieces for token in piece.tokens]
         told = label_log_likelihoods(tokens, choices, start, is_guided)
-        # vLLM tells what was likely before it held the answer to the set; of that, only the set's part could come.
-        inside = float(np.logaddexp.reduce(list(told.values()))) if is_guided and told else 0.0
-        return Choice(text, is_guided, {choice: value - inside for choice, value in told.items()})
+        return Choice(text, is_guided, told)
 
     def close(self) -> None:
         """Closes the connection to the server."""

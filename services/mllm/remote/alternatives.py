@@ -25,8 +25,9 @@ def label_log_likelihoods(tokens: Sequence[Token], labels: Iterable[str], start:
         labels: What could be answered.
         start: Characters of the answer before the label.
         guided: Whether the model could write nothing but a label. Then the beginning of a label leads to it with
-            certainty, and what is no beginning to the letter could not come. Otherwise only whole labels count, in any
-            case and with any space before them ("sad" and " Sad" together), and the one that was written.
+            certainty, and what is no beginning to the letter could not come: the others share its probability.
+            Otherwise only whole labels count, in any case and with any space before them ("sad" and
+            " Sad" together), and the one that was written.
     """
     offset = 0
     for place, token in enumerate(tokens):
@@ -34,7 +35,8 @@ def label_log_likelihoods(tokens: Sequence[Token], labels: Iterable[str], start:
             lead = token.text[: start - offset]
             rests = {label: label if guided else label.casefold() for label in labels}
             masses = _masses(tokens[place:], lead, rests, guided)
-            return {label: math.log(mass) for label, mass in masses.items() if mass > 0}
+            inside = _inside(token, lead, rests) if guided else 1.0
+            return {label: math.log(mass / inside) for label, mass in masses.items() if mass > 0}
         offset += len(token.text)
     return {}
 
@@ -70,6 +72,16 @@ def _masses(tokens: Sequence[Token], lead: str | None, rests: Mapping[str, str],
         for label, share in shares.items():
             masses[label] = masses.get(label, 0.0) + share * math.exp(min(0.0, log_probability))
     return masses
+
+
+def _inside(token: Token, lead: str, rests: Mapping[str, str]) -> float:
+    """Returns the probability of all that could stand there, where nothing but a label could.
+
+    vLLM tells what was likely before it held the answer to the set; of that, only the set's part could come.
+    """
+    pieces = {text: _beginning(text, lead, guided=True) for text in token.alternatives}
+    could = [text for text, piece in pieces.items() if piece and any(_leads_to(piece, rest) for rest in rests.values())]
+    return sum(math.exp(min(0.0, token.alternatives[text])) for text in could)
 
 
 def _beginning(text: str, lead: str, guided: bool) -> str | None:

@@ -1,0 +1,1 @@
+"""What the Ola back-end needs of the model's own code."""

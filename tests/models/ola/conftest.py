@@ -1,0 +1,5 @@
+"""What the tests of this family need."""
+
+import torch
+
+torch.set_num_threads(1)

@@ -69,7 +69,7 @@ def test_it_is_a_back_end_that_writes(backend: smollm2.Smollm2Backend) -> None:
     assert isinstance(port, Writer)
     assert port.card.perceives == {Modality.TEXT}
     assert len(port.card.digest) == 64
-    assert port.card.prompt_version == "vote-1+reply-1"
+    assert port.card.prompt_version == "vote-2+reply-1"
 
 
 def test_the_vote_is_a_distribution_over_exactly_the_labels(backend: smollm2.Smollm2Backend) -> None:
@@ -88,6 +88,12 @@ def test_the_vote_is_a_distribution_over_exactly_the_labels(backend: smollm2.Smo
         ("We won the cup and I am dancing through the house!", "happy"),
         ("He stole my bike and laughed in my face, I could scream!", "angry"),
         ("Something is moving under my bed and I don't dare to breathe.", "fear"),
+        # Told in more than one sentence, the feeling first, last or nowhere by name. None was trained on.
+        ("I practised for months, and I failed my driving test again today. I feel like giving up.", "sad"),
+        ("We drove home from the lake. On the way a truck came at us in our lane and I saw us all dead.", "fear"),
+        ("My cousin got the job that I applied for twice. Now she tells me all about it at every dinner.", "contempt"),
+        ("There was a maggot in my rice. I had eaten half of the bowl.", "disgusted"),
+        ("I read the letter twice, because I was sure it was for someone else. They picked me!", "surprised"),
     ],
 )
 def test_clear_messages_get_the_right_class(backend: smollm2.Smollm2Backend, text: str, coarse: str) -> None:
@@ -173,8 +179,10 @@ def test_small_talk_gets_a_stored_reply_without_emotion_that_is_named_so(
     assert reply(backend, replace(request, message=Message(text=text, history=history)))[0] != said
 
 
-def test_a_content_free_message_has_no_strong_opinion(backend: smollm2.Smollm2Backend) -> None:
-    assert max(backend.predict(Message(text="N/A")).distribution.values()) < 0.25
+@pytest.mark.parametrize("text", ["N/A", "Which platform does the train to Boston leave from?", "I have to buy bread."])
+def test_a_message_without_feeling_is_neutral(backend: smollm2.Smollm2Backend, text: str) -> None:
+    vote = backend.predict(Message(text=text)).distribution
+    assert max(vote, key=vote.__getitem__) == "neutral"
 
 
 def test_the_same_seed_writes_the_same_reply(backend: smollm2.Smollm2Backend) -> None:

@@ -1,10 +1,10 @@
 """SmolLM2-135M-Instruct on llama.cpp: votes by label likelihood, and writes the reply.
 
-The model (Allal et al. 2025, "SmolLM2") is small enough for one CPU thread, and weak. It votes with its own weights;
-it writes with a small LoRA (Hu et al. 2021) on top, trained on this project's exemplars only, and under a gate.
+The model (Allal et al. 2025, "SmolLM2") is small enough for one CPU thread, and weak. So it votes with one small LoRA
+(Hu et al. 2021) on top and writes with another, both trained on this project's own sentences only; it writes under a
+gate.
 """
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 import emotions
 from perception.text import SentenceReader
 from services.common.errors import InvalidRequest
+from services.common.weights import digest_of
 from services.mllm.domain import (
     Card,
     Level,
@@ -34,6 +35,9 @@ from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.reply.writer import Drawing, ReplyWriter
 
 ADAPTER = Path(__file__).with_name("smollm2_reply.gguf")
+VOTE_ADAPTER = Path(__file__).with_name("smollm2_vote.gguf")
+WEIGHTS = Path("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+"""In the model folder."""
 
 
 class Settings(BaseSettings):
@@ -43,8 +47,10 @@ class Settings(BaseSettings):
 
     models_dir: Path = Path(".models")
     """The model folder."""
-    vote_prompt: str = "vote-1"
+    vote_prompt: str = "vote-2"
     """Name of the prompt file that the vote is read with."""
+    vote_adapter: Path = VOTE_ADAPTER
+    """LoRA in GGUF that votes are read with, trained by `services.mllm.training.vote_adapter`."""
     reply_prompt: str = "reply-1"
     """Name of the prompt file that replies are written from."""
     reply_adapter: Path = ADAPTER
@@ -64,10 +70,10 @@ class Smollm2Backend:
 
     def __init__(self, settings: Settings) -> None:
         wheel = emotions.load()
-        weights = settings.models_dir / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        weights = settings.models_dir / WEIGHTS
         vote_prompt, reply_prompt = VotePrompt.load(settings.vote_prompt), ReplyPrompt.load(settings.reply_prompt)
-        # Two runtimes over the same mapped file: the vote's long prefix stays read while replies come and go.
-        self._voter = LanguageModel(weights, context_tokens=1024, candidates_max=1)
+        # Two runtimes over the same mapped file, each with its adapter.
+        self._voter = LanguageModel(weights, context_tokens=1024, candidates_max=1, adapter=settings.vote_adapter)
         self._author = LanguageModel(
             weights, context_tokens=3072, candidates_max=settings.candidates, adapter=settings.reply_adapter
         )
@@ -80,11 +86,9 @@ class Smollm2Backend:
         )
         gate = Gate(exemplars.replies())
         self._writer = ReplyWriter(self._author, reply_prompt, wheel, reader, exemplars, gate, first, then)
-        with weights.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
         self.card = Card(
             model="SmolLM2-135M-Instruct",
-            digest=digest,
+            digest=digest_of(weights, settings.vote_adapter, settings.reply_adapter),
             perceives=frozenset({Modality.TEXT}),
             level=Level.LABEL,
             prompt_version=f"{vote_prompt.version}+{reply_prompt.version}",

@@ -28,7 +28,7 @@ def main() -> None:
     pairs = [pair for pair in Exemplars().pairs if pair.label != CRISIS]
     messages = [pair.message for label in labels for pair in [p for p in pairs if p.label == label][:PAIRS_PER_LABEL]]
     pieces = label_pieces(prompt, labels)
-    rows = np.array([model.likelihoods(prompt.text(message), pieces) for message in messages])
+    rows = np.array([model.likelihoods(prompt.text(message, prompt.shots), pieces) for message in messages])
     model.close()
     for label, mean in zip(labels, rows.mean(axis=0), strict=True):
         print(f"{label} = {mean:.3f}")

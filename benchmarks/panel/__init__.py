@@ -1,0 +1,1 @@
+"""How often the panel is right, beside its members, and how long a slow member holds it up."""

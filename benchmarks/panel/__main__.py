@@ -1,0 +1,147 @@
+"""How often the panel names the right emotion, beside its members; and what one slow voter costs.
+
+    python -m benchmarks.panel --csv situations.csv [--sample 600 --seed 1] [--shots] [--votes-out votes.jsonl]
+    python -m benchmarks.panel --votes-in votes.jsonl
+
+The csv has the columns `emotion` and `situation`, as EmpatheticDialogues (Rashkin et al., 2019) can be brought to.
+That corpus is for research only (CC BY-NC 4.0): it is not part of this project and nothing here is trained on it.
+`--voter NAME=HOST:PORT` gives a seat to any model that is served; CPU time is then not its own.
+`--toml services/understanding/training/messages.toml` votes on the project's own messages, from which
+`services.understanding.training.weights` learns what votes weigh.
+
+HIT is the share of right classes by the wheel's table, "label" that of right labels; an abstention is not right.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import emotions
+from benchmarks.panel import latency, outcomes, tables, votes
+from benchmarks.panel.outcomes import Outcome
+from benchmarks.panel.votes import Row, Situation
+from emotions import Wheel
+from local.deployment import VOTERS
+from services.understanding import reliability
+from services.understanding.rules import Rule, rule_of
+
+REPORT_EVERY = 100
+SLOW_S = 2.0
+SLOW = ("", "face", "smollm2")
+"""Who is made slow: nobody, a voter on classes, a voter on labels."""
+
+
+def main() -> int:
+    """Runs the program; returns its exit status."""
+    options = _options()
+    wheel = emotions.load()
+    if options.votes_in:
+        rows = votes.read_votes(options.votes_in)
+    elif options.csv or options.toml:
+        situations = votes.read_csv(options.csv, wheel) if options.csv else votes.read_toml(options.toml, wheel)
+        rows = _vote(votes.sample(situations, options.half, options.sample, options.seed), options, wheel)
+    else:
+        print("skipped: no messages given; name a file with --csv (columns emotion, situation)")
+        return 0
+    print(f"{len(rows)} messages, {len({row.label for row in rows})} labels")
+    rules = _rules(options.weights, wheel)
+    members = [name for name in (*VOTERS, *_names(options.voter)) if name in rows[0].votes]
+    _print_right(rows, rules, members, wheel)
+    if options.latency:
+        _print_waits(rows[: options.latency], rules, members, wheel)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.panel", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--csv", type=Path, help="messages with the columns emotion and situation")
+    source.add_argument("--toml", type=Path, help="messages, listed by label")
+    source.add_argument("--votes-in", type=Path, help="votes that --votes-out wrote; nobody votes anew")
+    parser.add_argument("--sample", type=int, help="so many of the messages; all without it")
+    parser.add_argument("--half", type=int, choices=(0, 1, 2), default=0, help="of one half of the messages only")
+    parser.add_argument("--seed", type=int, default=11, help="draws the order of the messages")
+    parser.add_argument("--shots", action="store_true", help="also ask SmolLM2 with 0, 1, 3 and 12 examples")
+    parser.add_argument(
+        "--voter",
+        action="append",
+        default=[],
+        metavar="NAME=HOST:PORT",
+        help="another member of the panel: a model that `python -m services.mllm` serves there (with --votes-in: NAME)",
+    )
+    parser.add_argument("--votes-out", type=Path, help="file that keeps the votes")
+    parser.add_argument("--weights", default="embedded-1", help="what votes weigh; see services/understanding/weights")
+    parser.add_argument("--latency", type=int, default=100, help="messages of the second table; 0 leaves it out")
+    return parser.parse_args()
+
+
+def _vote(situations: Sequence[Situation], options: argparse.Namespace, wheel: Wheel) -> list[Row]:
+    from benchmarks.panel import served, voters  # every model's runtime, which votes from a file do not need
+
+    rows = []
+    with ExitStack() as stack:
+        asked = stack.enter_context(voters.embedded()) | stack.enter_context(served.served(options.voter))
+        if options.shots:
+            asked |= stack.enter_context(voters.asked_otherwise(Path(".models")))
+        out = stack.enter_context(options.votes_out.open("w", encoding="utf-8")) if options.votes_out else None
+        for row in votes.cast(situations, asked, wheel):
+            rows.append(row)
+            if out:
+                print(votes.line(row), file=out, flush=True)
+            if len(rows) % REPORT_EVERY == 0:
+                print(f"{len(rows)} of {len(situations)} messages", file=sys.stderr, flush=True)
+    return rows
+
+
+def _names(voters: Sequence[str]) -> list[str]:
+    return [voter.partition("=")[0] for voter in voters]
+
+
+def _rules(weights: str, wheel: Wheel) -> dict[str, Rule]:
+    learned = reliability.load(weights, wheel)
+    return {
+        "majority": rule_of("majority", wheel),
+        f"weighted, {learned.version}": rule_of("weighted", wheel, learned),
+        "pooled, equal weights": rule_of("pooled", wheel),
+        f"pooled, {learned.version}": rule_of("pooled", wheel, learned),
+    }
+
+
+def _print_right(rows: Sequence[Row], rules: dict[str, Rule], members: Sequence[str], wheel: Wheel) -> None:
+    commonest = outcomes.of_commonest(rows, wheel)
+    singles = [outcomes.of_voter(name, rows, wheel) for name in rows[0].votes]
+    speaking = [each for each in singles if each.name in members and each.abstained < len(rows)]
+    best = max(speaking, key=lambda each: int(each.hit.sum()))
+    panels = [outcomes.of_rule(name, rule, members, rows, wheel) for name, rule in rules.items()]
+    tables.print_outcomes("voter", [commonest, *singles])
+    tables.print_outcomes(f"panel of {', '.join(members)}", panels)
+    tables.print_comparisons(panels, [best, commonest])
+    if len(speaking) > 1:
+        for (name, rule), panel in zip(rules.items(), panels, strict=True):
+            tables.print_lift(name, panel, [_without(each, rule, members, rows, wheel) for each in speaking])
+
+
+def _without(voter: Outcome, rule: Rule, members: Sequence[str], rows: Sequence[Row], wheel: Wheel) -> Outcome:
+    return outcomes.of_rule(voter.name, rule, [each for each in members if each != voter.name], rows, wheel)
+
+
+def _print_waits(rows: Sequence[Row], rules: dict[str, Rule], members: Sequence[str], wheel: Wheel) -> None:
+    fine = {name: name not in latency.COARSE for name in members}
+    print(f"\nthe panel's own clock, {len(rows)} messages; a slow voter takes {SLOW_S:g} s")
+    waits = []
+    for name, rule in rules.items():
+        for slow in SLOW:
+            early, all_ = (
+                asyncio.run(latency.waited(rows, fine, slow, SLOW_S, rule, wheel, early)) for early in (True, False)
+            )
+            waits.append((f"{name}; {slow or 'nobody'} slow", early, all_))
+    tables.print_waits(waits)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The panel's benchmark: its statistics, its file of votes, and how it counts."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import emotions
+from benchmarks.panel import outcomes, votes
+from benchmarks.panel.latency import Replayed, waited
+from benchmarks.panel.statistics import interval, mcnemar
+from benchmarks.panel.votes import Row, Said, Situation
+from services.mllm.domain import Level, Message, Modality, Prediction
+from services.understanding.rules import rule_of
+from services.understanding.training import weights
+
+WHEEL = emotions.load()
+SAD = Said({"sad": 0.7, "happy": 0.3}, fine=True, cost_ms=0.0)
+HAPPY = Said({"joyful": 0.9, "sad": 0.1}, fine=True, cost_ms=0.0)
+
+
+@pytest.mark.parametrize(
+    ("only_first", "only_second", "p"),
+    [(0, 0, 1.0), (5, 5, 1.0), (10, 0, 2 / 1024), (0, 10, 2 / 1024), (6, 16, 0.052479), (1, 7, 0.0703125)],
+)
+def test_mcnemar_is_a_coin_on_the_messages_that_only_one_got_right(only_first: int, only_second: int, p: float) -> None:
+    both = 40
+    first = np.array([True] * only_first + [False] * only_second + [True] * both)
+    second = np.array([False] * only_first + [True] * only_second + [True] * both)
+    found = mcnemar(first, second)
+    assert (found.only_first, found.only_second) == (only_first, only_second)
+    assert found.p == pytest.approx(p, rel=1e-4)
+
+
+@pytest.mark.parametrize(("right", "of"), [(200, 400), (75, 100), (2000, 2770)])
+def test_the_bootstrap_interval_is_that_of_the_normal_approximation_where_that_holds(right: int, of: int) -> None:
+    share = right / of
+    low, high = interval(np.arange(of) < right)
+    spread = 1.96 * np.sqrt(share * (1 - share) / of)
+    assert (low, high) == pytest.approx((share - spread, share + spread), abs=0.012)
+
+
+def test_the_interval_of_those_who_never_err_is_a_point() -> None:
+    assert interval(np.ones(50, bool)) == (1.0, 1.0)
+
+
+def test_the_halves_are_apart_and_a_sample_is_drawn_by_the_seed() -> None:
+    everything = [Situation(str(number), "sad", "") for number in range(101)]
+    first, second = (votes.sample(everything, half, None, seed=3) for half in (1, 2))
+    assert len(first) == 50
+    assert {each.id for each in first} | {each.id for each in second} == {each.id for each in everything}
+    assert not {each.id for each in first} & {each.id for each in second}
+    assert votes.sample(everything, 1, 7, seed=3) == first[:7]
+    assert votes.sample(everything, 1, 7, seed=4) != first[:7]
+
+
+def test_a_voter_is_asked_and_what_it_said_survives_the_file(tmp_path: Path) -> None:
+    def by_class(message: Message) -> Prediction:
+        return Prediction(Level.CLASS, {"sad": 0.75, "fear": 0.25}, frozenset({Modality.TEXT}), "classified")
+
+    def silent(message: Message) -> Prediction:
+        return Prediction(Level.LABEL, {}, frozenset(), "classified", abstained="nothing to see")
+
+    asked = {"coarse": by_class, "silent": silent}
+    (row,) = votes.cast([Situation("7", "lonely", "Nobody calls.")], asked, WHEEL)
+    path = tmp_path / "votes.jsonl"
+    path.write_text(votes.line(row) + "\n", "utf-8")
+    (again,) = votes.read_votes(path)
+    said = again.votes["coarse"]
+    assert (again.id, again.label, again.votes["silent"]) == ("7", "lonely", None)
+    assert said
+    assert not said.fine
+    assert WHEEL.gather(said.distribution)["sad"] == pytest.approx(0.75, abs=1e-4)
+    (learned_from,) = weights.read(path.read_text("utf-8").splitlines(), WHEEL)
+    assert learned_from.truth == "sad"
+    assert set(learned_from.ballots) == {"coarse"}
+
+
+def test_a_file_whose_lines_have_different_voters_is_refused(tmp_path: Path) -> None:
+    lines = [votes.line(Row(voter, "sad", {voter: SAD})) for voter in ("one", "other")]
+    path = tmp_path / "votes.jsonl"
+    path.write_text("\n".join(lines), "utf-8")
+    with pytest.raises(ValueError, match="line 2: has other voters"):
+        votes.read_votes(path)
+
+
+def test_an_unknown_emotion_in_the_csv_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "situations.csv"
+    path.write_text("emotion,situation\npeckish,I want a bun.\n", "utf-8")
+    with pytest.raises(KeyError, match="'peckish' is not an emotion label"):
+        votes.read_csv(path, WHEEL)
+
+
+ROWS = [
+    Row("0", "sad", {"one": SAD, "two": HAPPY, "three": SAD}),
+    Row("1", "lonely", {"one": SAD, "two": HAPPY, "three": None}),
+    Row("2", "joyful", {"one": None, "two": HAPPY, "three": None}),
+    Row("3", "sad", {"one": SAD, "two": None, "three": None}),
+]
+
+
+def test_a_voter_is_right_by_class_and_by_label_and_wrong_when_it_abstains() -> None:
+    one, two = (outcomes.of_voter(name, ROWS, WHEEL) for name in ("one", "two"))
+    assert one.hit.tolist() == [True, True, False, True]
+    assert one.label.tolist() == [True, False, False, True]
+    assert (one.abstained, two.abstained) == (1, 1)
+    assert two.hit.tolist() == [False, False, True, False]
+
+
+def test_a_rule_is_right_as_the_panel_decides() -> None:
+    rule = rule_of("majority", WHEEL)
+    panel = outcomes.of_rule("majority", rule, ["one", "two", "three"], ROWS, WHEEL)
+    # Two to one for sad; then a tie, which goes to the surer vote; then one vote alone.
+    assert panel.hit.tolist() == [True, False, True, True]
+    assert panel.label.tolist() == [True, False, True, True]
+    assert outcomes.of_rule("majority", rule, ["three"], ROWS, WHEEL).abstained == 3
+
+
+def test_the_commonest_class_and_label_are_those_of_the_messages() -> None:
+    always = outcomes.of_commonest(ROWS, WHEEL)
+    assert always.name == "always sad"
+    assert always.hit.tolist() == [True, True, False, True]
+    assert always.label.tolist() == [True, False, False, True]
+
+
+def test_deciding_early_and_waiting_for_all_decide_the_same() -> None:
+    rows = [Row(str(number), "sad", {"one": SAD, "two": SAD, "slow": None}) for number in range(3)]
+    fine = {"one": True, "two": True, "slow": False}
+    rule = rule_of("majority", WHEEL)
+    early, all_ = (asyncio.run(waited(rows, fine, "slow", 0.05, rule, WHEEL, early=choice)) for choice in (True, False))
+    assert early.labels == all_.labels == ("sad", "sad", "sad")
+    assert (early.early, all_.early) == (3, 0)
+    assert len(early.seconds) == 3
+
+
+def test_a_replayed_voter_says_what_it_said() -> None:
+    replayed = Replayed("one", fine=True, delay_s=None)
+
+    async def ask() -> object:
+        return (await replayed.vote(ROWS[0], await replayed.introduce(), 1.0)).distribution
+
+    assert asyncio.run(ask()) == SAD.distribution
+
+
+def test_a_line_of_votes_is_json_with_id_truth_and_voters() -> None:
+    content = json.loads(votes.line(ROWS[2]))
+    assert content["votes"]["one"] is None
+    assert content["votes"]["two"] == {"distribution": HAPPY.distribution, "fine": True, "cost_ms": 0.0}

@@ -51,7 +51,7 @@ def _source(vote: understanding.Vote) -> str:
     facts = ["saw " + "+".join(_SENSES[sense] for sense in prediction.saw), prediction.parse]
     facts += [f"prompt {card.prompt_version}"] if card.prompt_version else []
     facts += ["shown " + " ".join(shot.id for shot in prediction.shots)] if prediction.shots else []
-    facts += [f"{prediction.history_dropped} earlier turns cut"] if prediction.history_dropped else []
+    facts += [f"{prediction.history_dropped} earlier turns unread"] if prediction.history_dropped else []
     return f"{card.model} {card.digest[:DIGEST_CHARS]} ({', '.join(facts)})"
 
 

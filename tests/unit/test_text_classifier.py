@@ -119,6 +119,7 @@ def test_a_bare_answer_is_read_with_what_the_user_said_before(backend: TextClass
     assert answer_of(alone, wheel).face_class == "neutral"
     assert answer_of(together, wheel).face_class == "sad"
     assert "before" in together.evidence["read"]
+    assert (alone.history_dropped, together.history_dropped) == (0, 1)
 
 
 def test_a_message_that_speaks_for_itself_is_read_alone(backend: TextClassifierBackend) -> None:
@@ -128,6 +129,7 @@ def test_a_message_that_speaks_for_itself_is_read_alone(backend: TextClassifierB
         vote = backend.predict(Message(text=text, history=history))
         assert vote.distribution == pytest.approx(alone.distribution, abs=1e-5)
         assert "read" not in vote.evidence
+        assert vote.history_dropped == 1
 
 
 def test_a_line_break_does_not_end_the_text(backend: TextClassifierBackend) -> None:

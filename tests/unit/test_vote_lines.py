@@ -57,7 +57,8 @@ def test_a_decision_is_told_voter_by_voter_with_what_would_have_won_without_each
     )
     assert list(vote_lines(record)) == [
         "vote       qwen     lonely 60% (of 36 labels; class sad 90%)        0.40 s"
-        "  Qwen2.5-Omni-7B 01234567 (saw text+video, scored, prompt emotion-1, shown lonely/3, 160 earlier turns cut)",
+        "  Qwen2.5-Omni-7B 01234567 (saw text+video, scored, prompt emotion-1, shown lonely/3,"
+        " 160 earlier turns unread)",
         "vote       face     sad 70% (of 8 classes)                          0.10 s"
         "  landmarks fedcba98 (saw video, classified)",
         "vote       ola      was called off: the result stood",

@@ -95,7 +95,7 @@ class Smollm2Backend:
         )
 
     def predict(self, message: Message) -> Prediction:
-        """Votes with the likelihood of each label after the text. Abstains without a text that it can read."""
+        """Votes with the likelihood of each label after the text, alone. Abstains without a text that it can read."""
         if not message.text.strip():
             return Prediction(Level.LABEL, {}, frozenset(), "scored", abstained="the message has no text")
         reason = unreadable(message.text)
@@ -103,7 +103,14 @@ class Smollm2Backend:
             return Prediction(Level.LABEL, {}, frozenset(), "scored", abstained=reason)
         distribution = self._vote.distribution(message.text)
         crisis = self._writer.is_crisis(message.text)
-        return Prediction(Level.LABEL, distribution, frozenset({Modality.TEXT}), "scored", crisis=crisis)
+        return Prediction(
+            Level.LABEL,
+            distribution,
+            frozenset({Modality.TEXT}),
+            "scored",
+            crisis=crisis,
+            history_dropped=len(message.history),
+        )
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         """Writes the reply; see `ReplyWriter.write`.

@@ -183,7 +183,7 @@ class TextClassifierBackend:
             texts.append(f"{earlier} {message.text}")
         votes = [self._vote(row) for row in self._head.probabilities(self._reader.read(texts))]
         with_earlier = len(votes) > 1 and _first(votes[0]) == "neutral"
-        return _to_prediction(votes[with_earlier], with_earlier, len(message.text.split()))
+        return _to_prediction(votes[with_earlier], with_earlier, message)
 
     def close(self) -> None:
         """Nothing is held but memory."""
@@ -221,9 +221,12 @@ def _first(vote: Mapping[str, float]) -> str:
     return max(vote, key=vote.__getitem__)
 
 
-def _to_prediction(vote: Mapping[str, float], with_earlier: bool, words: int) -> Prediction:
+def _to_prediction(vote: Mapping[str, float], with_earlier: bool, message: Message) -> Prediction:
+    words = len(message.text.split())
     best = sorted(vote, key=vote.__getitem__, reverse=True)[:3]
     evidence = {"nearest_labels": ", ".join(f"{name} {vote[name]:.2f}" for name in best), "words": str(words)}
     if with_earlier:
         evidence["read"] = "together with the user's message before, because this one says little"
-    return Prediction(Level.LABEL, vote, frozenset({Modality.TEXT}), "classified", evidence=evidence)
+    unread = len(message.history) - with_earlier
+    saw = frozenset({Modality.TEXT})
+    return Prediction(Level.LABEL, vote, saw, "classified", evidence=evidence, history_dropped=unread)

@@ -46,7 +46,7 @@ class Candidate:
 class LanguageModel:
     """One loaded model.
 
-    Reads prompts on one thread. What a vote's prompt shares with the one before is not read again.
+    Reads prompts on one thread, each from its beginning: the same prompt gets the same answer.
 
     Args:
         weights: A GGUF file.
@@ -76,7 +76,8 @@ class LanguageModel:
                 "samplers": ["temperature"],
                 "temperature": 1.0,
                 "seed": 0,
-                "cache_prompt": True,
+                # What an earlier call left behind would move a probability by some hundredths.
+                "cache_prompt": False,
             }
         )
         found = {entry["token"]: entry["prob"] for entry in answer["choices"][0]["logprobs"]["content"][0]["top_probs"]}

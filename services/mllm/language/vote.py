@@ -64,7 +64,7 @@ class VotePrompt:
         )
 
     def text(self, message: str, shots: Sequence[tuple[str, str]]) -> str:
-        """The whole prompt. What stands before the message is read once while it stays the same."""
+        """The whole prompt."""
         solved = "".join(self.form.format(message=shot, label=f" {label}") + "\n\n" for shot, label in shots)
         return self.instruction + solved + self.form.format(message=message, label="")
 

@@ -143,13 +143,17 @@ def expression_vote(
 
 @dataclass(frozen=True)
 class Profile:
-    """Who the avatar is: `age` child|young|middle-aged|elderly, `gender` female|male, `timbre` high|mid|low."""
+    """Who the avatar is: `age` child|young|middle-aged|elderly, `gender` female|male, `timbre` high|mid|low.
+
+    `about` is a sentence about the person; may be empty.
+    """
 
     name: str
     age: str
     gender: str
     timbre: str
     language: str = "en"
+    about: str = ""
 
 
 @dataclass(frozen=True)

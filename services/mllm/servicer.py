@@ -159,6 +159,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
                 gender=request.profile.gender,
                 timbre=request.profile.timbre,
                 language=request.profile.language or "en",
+                about=request.profile.about,
             ),
             seed=request.seed,
         )

@@ -1,4 +1,4 @@
-"""What is wrong with a sentence of a reply: nothing in it, the prompt in it, or another language."""
+"""What is wrong with a sentence of a reply: nothing in it, no beginning, another's words, or another language."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,6 +17,7 @@ WHOLE_WORDS_MIN = 4
 LABELS_MAX = 4
 """More labels of the wheel in one sentence are the list of labels."""
 
+_AS_THE_USER = re.compile(r"\W*(the other person|other person|user|speaker)\W*[:\uff1a]", re.IGNORECASE)
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+(?:'[^\W_]+)?")
 
 
@@ -53,13 +54,16 @@ class Faults:
         spoken = _words(sentence)
         if not spoken:
             return "empty"
+        if _AS_THE_USER.match(sentence):
+            return "speaks as the user"
+        if sentence.lstrip()[0].islower():
+            return "begins in the middle"
         is_whole = len(spoken) >= WHOLE_WORDS_MIN and f" {' '.join(spoken)} " in self._prompt
         is_message = len(spoken) >= WHOLE_WORDS_MIN - 1 and spoken == self._message
         is_partly = self._asked & _runs([sentence], RUN_WORDS) or self._recalled & _runs([sentence], RECALLED_WORDS)
         is_led = bool(self._lead) and spoken[: len(self._lead)] == self._lead
-        if is_whole or is_message or is_partly or is_led:
-            return "repeats the prompt"
-        if len(self._labels.intersection(spoken)) > LABELS_MAX:
+        is_list = len(self._labels.intersection(spoken)) > LABELS_MAX
+        if is_whole or is_message or is_partly or is_led or is_list:
             return "repeats the prompt"
         if self._reader.leaves(sentence, self._language):
             return f"leaves the language {self._language}"

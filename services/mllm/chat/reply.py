@@ -11,6 +11,7 @@ from services.mllm.chat.model import Turn
 from services.mllm.domain import ReplyRequest, Utterance
 
 NAME_CHARS_MAX = 60
+ABOUT_CHARS_MAX = 300
 """Of what the profile says of the avatar; it comes from outside."""
 
 _ROLES: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "avatar": "assistant"}
@@ -22,12 +23,14 @@ class ReplyChatPrompt:
 
     Attributes:
         version: Its name.
+        about: What follows in `system` when the profile says something of the person.
         persons: By gender of a profile: the noun.
         languages: By ISO 639-1 code: the English name.
     """
 
     version: str
     system: str
+    about: str
     user: str
     avatar: str
     ask: str
@@ -62,7 +65,9 @@ class ReplyChatPrompt:
         profile = request.profile
         name = _brief(profile.name) or "the listener"
         person = self.persons.get(profile.gender, "person")
-        turns = [Turn("system", self.system.format(name=name, age=_brief(profile.age), person=person))]
+        about = self.about.format(text=as_data(profile.about)[:ABOUT_CHARS_MAX]) if profile.about.strip() else ""
+        system = self.system.format(name=name, age=_brief(profile.age), person=person, about=about)
+        turns = [Turn("system", system)]
         for one in latest(request.message.history, turns_max, chars_max):
             if one.speaker == "user" or len(turns) > 1:
                 _append(turns, _ROLES[one.speaker], self._line(one))

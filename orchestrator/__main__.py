@@ -8,10 +8,10 @@ from orchestrator.pipeline import Pipeline
 from orchestrator.servicer import Addresses, OrchestratorServicer
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.stages import Memory, Tts, Understanding, Video
-from services.common import clients, logs, server
+from services.common import clients, logs, server, start
 
 
-async def main() -> None:
+async def main(started: asyncio.Event) -> None:
     """Connects to the stages, then serves until SIGTERM."""
     settings = OrchestratorSettings()
     logs.configure("orchestrator", settings.log_level)
@@ -41,6 +41,7 @@ async def main() -> None:
             grace_s=settings.shutdown_grace_s,
         ) as running:
             await running.set_ready()
+            started.set()
             await server.stop_signal()
     finally:
         for channel in channels:
@@ -48,4 +49,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    start.run("orchestrator", main)

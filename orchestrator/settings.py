@@ -23,5 +23,5 @@ class OrchestratorSettings(ServiceSettings):
     """Time that a turn gets when its caller allows more, or sets no deadline."""
     stage_idle_s: float = Field(default=20, gt=0)
     """A voice or a face that sends nothing for so long is dropped from the turn; more for a slow renderer."""
-    history_turns: int = Field(default=4, ge=0, le=32)
+    history_turns: int = Field(default=10, ge=0, le=32)
     """Past turns that are recalled for a new one."""

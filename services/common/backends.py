@@ -27,4 +27,7 @@ def load(package: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(f"{package}.{name}")
     except ModuleNotFoundError as error:
-        raise ImportError(f"back-end {name!r} needs {error.name}, which is not installed in this image") from error
+        raise ImportError(
+            f"back-end {name!r} needs {error.name}, which is not installed in this image; each back-end has an "
+            "extra of the package e3rg (`pip install 'e3rg[EXTRA]'`), and docs/models.md names those of the models"
+        ) from error

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class ServiceSettings(BaseSettings):
     """Where a service listens and how it stops."""
 
-    model_config = SettingsConfigDict(frozen=True)
+    model_config = SettingsConfigDict(frozen=True, hide_input_in_errors=True)
 
     host: str = "0.0.0.0"
     """Address to listen on."""

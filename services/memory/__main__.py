@@ -5,7 +5,7 @@ from typing import cast
 
 import emotions
 from e3rg.memory.v1 import memory_pb2, memory_pb2_grpc
-from services.common import backends, logs, server
+from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
 from services.memory.domain import Backend
 from services.memory.memory import Memory
@@ -14,7 +14,7 @@ from services.memory.servicer import MemoryServicer
 from services.memory.settings import MemorySettings
 
 
-async def main() -> None:
+async def main(started: asyncio.Event) -> None:
     """Opens the store, makes it whole, then serves it until SIGTERM."""
     settings = MemorySettings()
     logs.configure("memory", settings.log_level)
@@ -34,6 +34,7 @@ async def main() -> None:
             grace_s=settings.shutdown_grace_s,
         ) as running:
             await running.set_ready()
+            started.set()
             await server.stop_signal()
     finally:
         queue.close()
@@ -41,4 +42,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    start.run("memory", main)

@@ -5,14 +5,14 @@ from typing import cast
 
 import emotions
 from e3rg.mllm.v1 import mllm_pb2, mllm_pb2_grpc
-from services.common import backends, logs, server
+from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
 from services.mllm.domain import Backend
 from services.mllm.servicer import MllmServicer
 from services.mllm.settings import MllmSettings
 
 
-async def main() -> None:
+async def main(started: asyncio.Event) -> None:
     """Loads the model, then serves it until SIGTERM."""
     settings = MllmSettings()
     logs.configure("mllm", settings.log_level)
@@ -31,6 +31,7 @@ async def main() -> None:
             grace_s=settings.shutdown_grace_s,
         ) as running:
             await running.set_ready()
+            started.set()
             await server.stop_signal()
     finally:
         queue.close()
@@ -38,4 +39,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    start.run("mllm", main)

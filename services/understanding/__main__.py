@@ -4,7 +4,7 @@ import asyncio
 
 import emotions
 from e3rg.understanding.v1 import understanding_pb2, understanding_pb2_grpc
-from services.common import clients, logs, server
+from services.common import clients, logs, server, start
 from services.common.inference import InferenceQueue
 from services.understanding import reliability
 from services.understanding.intake import Intake
@@ -15,7 +15,7 @@ from services.understanding.settings import UnderstandingSettings
 from services.understanding.voters import MllmVoter
 
 
-async def main() -> None:
+async def main(started: asyncio.Event) -> None:
     """Connects to the voters, then serves until SIGTERM."""
     settings = UnderstandingSettings()
     logs.configure("understanding", settings.log_level)
@@ -55,6 +55,7 @@ async def main() -> None:
             grace_s=settings.shutdown_grace_s,
         ) as running:
             await running.set_ready()
+            started.set()
             await server.stop_signal()
     finally:
         decoder.close()
@@ -63,4 +64,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    start.run("understanding", main)

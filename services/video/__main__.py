@@ -5,14 +5,14 @@ from typing import cast
 
 import emotions
 from e3rg.video.v1 import video_pb2, video_pb2_grpc
-from services.common import backends, logs, server
+from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
 from services.video.domain import Backend, Studio
 from services.video.servicer import VideoServicer
 from services.video.settings import VideoSettings
 
 
-async def main() -> None:
+async def main(started: asyncio.Event) -> None:
     """Loads the model, then serves it until SIGTERM."""
     settings = VideoSettings()
     logs.configure("video", settings.log_level)
@@ -31,6 +31,7 @@ async def main() -> None:
             grace_s=settings.shutdown_grace_s,
         ) as running:
             await running.set_ready()
+            started.set()
             await server.stop_signal()
     finally:
         queue.close()
@@ -38,4 +39,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    start.run("video", main)

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9-]{1,200}\Z")
 class Settings(BaseSettings):
     """Where the folder is."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_MEMORY_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="E3RG_MEMORY_", frozen=True, hide_input_in_errors=True)
 
     folder: Path = Path(".run/memory")
     """Folder of the objects; made when absent, readable by its owner only. It needs hard links (any Linux disk)."""

@@ -40,7 +40,7 @@ ACTION_SHOWN_MIN = 0.15
 class Settings(BaseSettings):
     """What the face voter can be told."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True, hide_input_in_errors=True)
 
     models_dir: Path = Path(".models")
     """Folder of the weights, as `make models` fills it."""

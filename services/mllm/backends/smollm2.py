@@ -43,7 +43,7 @@ WEIGHTS = Path("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 class Settings(BaseSettings):
     """Settings of the language model."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True, hide_input_in_errors=True)
 
     models_dir: Path = Path(".models")
     """The model folder."""

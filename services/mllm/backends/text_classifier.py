@@ -45,7 +45,7 @@ PART_WORDS_MIN = 2
 class Settings(BaseSettings):
     """What the text classifier can be told."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True, hide_input_in_errors=True)
 
     models_dir: Path = Path(".models")
     """Folder of the weights, as `make models` fills it."""

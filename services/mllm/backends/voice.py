@@ -45,7 +45,7 @@ Floats = NDArray[np.float32]
 class Settings(BaseSettings):
     """What the voice back-end can be told."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True, hide_input_in_errors=True)
 
     models_dir: Path = Path(".models")
     """Folder of the weights, as `make models` fills it."""

@@ -35,7 +35,8 @@ class ChatBackend:
     """Votes over the wheel's labels and writes replies with `model`.
 
     Raises:
-        FileNotFoundError: A prompt file of that name, or the reader of sentences in `models_dir`, is missing.
+        ValueError: There is no prompt file of that name.
+        FileNotFoundError: The reader of sentences in `models_dir` is missing.
     """
 
     def __init__(self, model: ChatModel, settings: ChatSettings) -> None:

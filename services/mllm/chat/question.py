@@ -1,12 +1,11 @@
 """The question for the emotion of a message."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 from services.mllm.chat.dialogue import as_data
 from services.mllm.chat.model import Turn
+from services.mllm.chat.prompts import content_of
 from services.mllm.domain import Message, Modality, Utterance
 
 
@@ -43,10 +42,9 @@ class EmotionPrompt:
         """Reads the prompt called `version`.
 
         Raises:
-            FileNotFoundError: There is none.
+            ValueError: There is none; the message lists those there are.
         """
-        file = resources.files("services.mllm").joinpath("prompts", f"{version}.toml")
-        content = tomllib.loads(file.read_text("utf-8"))
+        content = content_of(version, "emotion-", "E3RG_MLLM_EMOTION_PROMPT")
         beside, forms = tuple(content.pop("beside")), content.pop("forms")
         return cls(
             version=version,

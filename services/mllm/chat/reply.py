@@ -1,13 +1,12 @@
 """The prompt that a chat model writes the avatar's reply from."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Literal
 
 from services.mllm.chat.dialogue import as_data, latest
 from services.mllm.chat.model import Turn
+from services.mllm.chat.prompts import content_of
 from services.mllm.domain import ReplyRequest, Utterance
 
 NAME_CHARS_MAX = 60
@@ -42,10 +41,9 @@ class ReplyChatPrompt:
         """Reads the prompt called `version`.
 
         Raises:
-            FileNotFoundError: There is none.
+            ValueError: There is none; the message lists those there are.
         """
-        file = resources.files("services.mllm").joinpath("prompts", f"{version}.toml")
-        content = tomllib.loads(file.read_text("utf-8"))
+        content = content_of(version, "reply-chat-", "E3RG_MLLM_REPLY_PROMPT")
         persons, languages = content.pop("persons"), content.pop("languages")
         texts = {name: text.strip("\n") for name, text in content.items()}
         return cls(version=version, persons=persons, languages=languages, **texts)

@@ -48,7 +48,7 @@ class Runtime:
     ) -> None:
         for file in (weights, *([adapter] if adapter else [])):
             if not file.is_file():
-                raise BackendFailed(f"{file} is missing; fill the model folder with `make models`")
+                raise BackendFailed(f"{file} is missing; `make models` fills the model folder, if it belongs there")
         if gpu_layers and not _has_gpu():
             raise BackendFailed(f"gpu_layers: {gpu_layers}, but this build of xllamacpp finds no GPU; set 0")
         parameters = xllamacpp.CommonParams()

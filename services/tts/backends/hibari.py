@@ -52,7 +52,7 @@ CLOSERS = "\"'”’)] "  # noqa: RUF001 - a closing quote
 class Settings(BaseSettings):
     """What the hibari back-end can be told."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_TTS_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="E3RG_TTS_", frozen=True, hide_input_in_errors=True)
 
     models_dir: Path = Path(".models")
     """Folder of the weights, as `make models` fills it."""

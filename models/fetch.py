@@ -103,9 +103,13 @@ class Manifest:
             terms = self.licences[model]
             if terms.name not in accepted:
                 what = f"{model} comes under the {terms.title}, which are no open-source licence"
-                how = f"accept them, if you do, with --accept-licence {terms.name}"
+                how = f"accept them, if you do, with --accept-licence {terms.name}, or {self.command_for(model)}"
                 raise ModelError(f"{what}. Read them at {terms.text} and {how}")
         return [file for file in self.files if not file.model or file.model in models]
+
+    def command_for(self, model: str) -> str:
+        """Returns the command that accepts the terms of an optional model and fetches it."""
+        return f"`make models WITH={model} ACCEPT={self.licences[model].name}`"
 
 
 def fetch(folder: Path, mirror: Path | None, report: Callable[[str], None], files: Iterable[ModelFile]) -> None:

@@ -18,11 +18,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TextIO
 
 import emotions
 from benchmarks.panel import latency, outcomes, tables, votes
 from benchmarks.panel.outcomes import Outcome
-from benchmarks.panel.votes import Row, Situation
+from benchmarks.panel.votes import VARIANT_MARK, InputError, Row, Situation
 from emotions import Wheel
 from local.deployment import VOTERS
 from services.understanding import reliability
@@ -34,28 +35,43 @@ SLOW = ("", "face", "smollm2")
 """Who is made slow: nobody, a voter on classes, a voter on labels."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit status."""
-    options = _options()
-    wheel = emotions.load()
-    if options.votes_in:
-        rows = votes.read_votes(options.votes_in)
-    elif options.csv or options.toml:
-        situations = votes.read_csv(options.csv, wheel) if options.csv else votes.read_toml(options.toml, wheel)
-        rows = _vote(votes.sample(situations, options.half, options.sample, options.seed), options, wheel)
-    else:
+    options = _options(arguments)
+    if not (options.votes_in or options.csv or options.toml):
         print("skipped: no messages given; name a file with --csv (columns emotion, situation)")
         return 0
+    wheel = emotions.load()
+    try:
+        rules = _rules(options.weights, wheel)
+        rows = votes.read_votes(options.votes_in, wheel) if options.votes_in else _vote(options, wheel)
+        if not rows:
+            raise InputError(f"{options.votes_in}: has no messages")
+        members = _members(rows[0], options.voter if options.votes_in else ())
+        if not any(row.votes[name] for row in rows for name in members):
+            raise InputError("every voter abstained on every message; there is nothing to measure")
+    except InputError as error:
+        print(f"benchmarks.panel: {error}", file=sys.stderr)
+        return 2
     print(f"{len(rows)} messages, {len({row.label for row in rows})} labels")
-    rules = _rules(options.weights, wheel)
-    members = [name for name in (*VOTERS, *_names(options.voter)) if name in rows[0].votes]
     _print_right(rows, rules, members, wheel)
+    heard = [row for row in rows if any(row.votes[name] for name in members)]
     if options.latency:
-        _print_waits(rows[: options.latency], rules, members, wheel)
+        _print_waits(heard[: options.latency], rules, members, wheel)
     return 0
 
 
-def _options() -> argparse.Namespace:
+def _members(row: Row, named: Sequence[str]) -> list[str]:
+    """Returns who sits on the panel, in order of priority: all but what --shots asks otherwise, and who was `named`."""
+    for name in named:
+        if name not in row.votes:
+            raise InputError(f"--voter {name}: is not in the file; its voters are {'; '.join(row.votes)}")
+    embedded = [name for name in VOTERS if name in row.votes]
+    others = [name for name in row.votes if name not in VOTERS and (VARIANT_MARK not in name or name in named)]
+    return [*embedded, *others]
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.panel", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,7 +79,7 @@ def _options() -> argparse.Namespace:
     source.add_argument("--csv", type=Path, help="messages with the columns emotion and situation")
     source.add_argument("--toml", type=Path, help="messages, listed by label")
     source.add_argument("--votes-in", type=Path, help="votes that --votes-out wrote; nobody votes anew")
-    parser.add_argument("--sample", type=int, help="so many of the messages; all without it")
+    parser.add_argument("--sample", type=_one_or_more, help="so many of the messages; all without it")
     parser.add_argument("--half", type=int, choices=(0, 1, 2), default=0, help="of one half of the messages only")
     parser.add_argument("--seed", type=int, default=11, help="draws the order of the messages")
     parser.add_argument("--shots", action="store_true", help="also ask SmolLM2 with 0, 1, 3 and 12 examples")
@@ -76,19 +92,45 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--votes-out", type=Path, help="file that keeps the votes")
     parser.add_argument("--weights", default="embedded-1", help="what votes weigh; see services/understanding/weights")
-    parser.add_argument("--latency", type=int, default=100, help="messages of the second table; 0 leaves it out")
-    return parser.parse_args()
+    parser.add_argument(
+        "--latency", type=_none_or_more, default=100, help="messages of the second table; 0 leaves it out"
+    )
+    return parser.parse_args(arguments)
 
 
-def _vote(situations: Sequence[Situation], options: argparse.Namespace, wheel: Wheel) -> list[Row]:
+def _one_or_more(text: str) -> int:
+    return _at_least(1, text)
+
+
+def _none_or_more(text: str) -> int:
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+    return int(text)
+
+
+def _situations(options: argparse.Namespace, wheel: Wheel) -> list[Situation]:
+    everything = votes.read_csv(options.csv, wheel) if options.csv else votes.read_toml(options.toml, wheel)
+    taken = votes.sample(everything, options.half, options.sample, options.seed)
+    if not taken:
+        raise InputError(f"{options.csv or options.toml}: has no messages{' in this half' if everything else ''}")
+    return taken
+
+
+def _vote(options: argparse.Namespace, wheel: Wheel) -> list[Row]:
     from benchmarks.panel import served, voters  # every model's runtime, which votes from a file do not need
 
-    rows = []
+    situations, rows = _situations(options, wheel), []
     with ExitStack() as stack:
-        asked = stack.enter_context(voters.embedded()) | stack.enter_context(served.served(options.voter))
+        # What can be wrong comes before what takes long.
+        others = stack.enter_context(served.served(options.voter))
+        out = stack.enter_context(_opened(options.votes_out)) if options.votes_out else None
+        asked = stack.enter_context(voters.embedded()) | others
         if options.shots:
             asked |= stack.enter_context(voters.asked_otherwise(Path(".models")))
-        out = stack.enter_context(options.votes_out.open("w", encoding="utf-8")) if options.votes_out else None
         for row in votes.cast(situations, asked, wheel):
             rows.append(row)
             if out:
@@ -98,12 +140,18 @@ def _vote(situations: Sequence[Situation], options: argparse.Namespace, wheel: W
     return rows
 
 
-def _names(voters: Sequence[str]) -> list[str]:
-    return [voter.partition("=")[0] for voter in voters]
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--votes-out {path}: {error.strerror}") from error
 
 
 def _rules(weights: str, wheel: Wheel) -> dict[str, Rule]:
-    learned = reliability.load(weights, wheel)
+    try:
+        learned = reliability.load(weights, wheel)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--weights: {error}") from error
     return {
         "majority": rule_of("majority", wheel),
         f"weighted, {learned.version}": rule_of("weighted", wheel, learned),

@@ -6,6 +6,7 @@ probability}, "fine": whether it told labels apart, "cost_ms": CPU time}, or nul
 """
 
 import csv
+import io
 import json
 import random
 import time
@@ -13,14 +14,23 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from emotions import Wheel
 from services.mllm.domain import Level, Message, Prediction, answer_of
 from services.understanding.domain import Status, Vote
 
+VARIANT_MARK = ", "
+"""In the names of what --shots asks otherwise; they are measured and have no seat on the panel."""
 DIGITS = 6
+TOLERANCE = 1e-3
+"""How far from 1 a sum of probabilities may be."""
 
 Predict = Callable[[Message], Prediction]
+
+
+class InputError(ValueError):
+    """What was given to measure with cannot be used; the message says what and why, in one line."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +74,41 @@ def read_csv(path: Path, wheel: Wheel) -> list[Situation]:
     """Reads a csv with the columns `emotion` and `situation`.
 
     Raises:
-        KeyError: A column is missing, or an emotion is no label of the wheel.
+        InputError: It cannot be read, a column is missing, or an emotion is no label of the wheel.
     """
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [
-        Situation(str(number), wheel.label(row["emotion"]).name, row["situation"]) for number, row in enumerate(rows)
-    ]
+    situations: list[Situation] = []
+    reader = csv.DictReader(io.StringIO(_text(path), newline=""))
+    try:
+        for column in ("emotion", "situation"):
+            if column not in (reader.fieldnames or ()):
+                raise InputError(f"{path}: has no column {column!r}")
+        for row in reader:
+            if row["situation"] is None:
+                raise InputError(f"{path}, line {reader.line_num}: has no situation")
+            situations.append(Situation(str(len(situations)), wheel.label(row["emotion"]).name, row["situation"]))
+    except KeyError as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error.args[0]}") from error
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}") from error
+    return situations
 
 
 def read_toml(path: Path, wheel: Wheel) -> list[Situation]:
     """Reads a TOML file that lists messages by label.
 
     Raises:
-        KeyError: A name is no label of the wheel.
+        InputError: It cannot be read, or a name is no label of the wheel.
     """
-    content = tomllib.loads(path.read_text("utf-8"))
+    try:
+        content = tomllib.loads(_text(path))
+        for label, texts in content.items():
+            wheel.label(label)
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise InputError(f"{path}: {label} is no list of messages")
+    except (KeyError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: {error.args[0]}") from error
     return [
-        Situation(f"{wheel.label(label).name}/{number}", label, text)
+        Situation(f"{label}/{number}", label, text)
         for label, texts in content.items()
         for number, text in enumerate(texts)
     ]
@@ -127,26 +154,43 @@ def line(row: Row) -> str:
     return json.dumps({"id": row.id, "label": row.label, "votes": votes})
 
 
-def read_votes(path: Path) -> list[Row]:
+def read_votes(path: Path, wheel: Wheel) -> list[Row]:
     """Reads a file of votes.
 
     Raises:
-        ValueError: A line is none, or lacks a voter that the first line has.
+        InputError: It cannot be read, or a line of it is none or has other voters than the first.
     """
-    rows = [_row(text) for text in path.read_text("utf-8").splitlines()]
-    for number, row in enumerate(rows, 1):
-        if row.votes.keys() != rows[0].votes.keys():
-            raise ValueError(f"{path}, line {number}: has other voters than the first line")
+    rows: list[Row] = []
+    for number, text in enumerate(_text(path).splitlines(), 1):
+        try:
+            rows.append(_row(json.loads(text), wheel))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path}, line {number}: is no line of votes: {error}") from error
+        if rows[-1].votes.keys() != rows[0].votes.keys():
+            raise InputError(f"{path}, line {number}: has other voters than the first line")
     return rows
 
 
-def _row(text: str) -> Row:
-    content = json.loads(text)
-    votes = {
-        voter: said and Said(said["distribution"], said["fine"], said.get("cost_ms", 0.0))
-        for voter, said in content["votes"].items()
-    }
-    return Row(content["id"], content["label"], votes)
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")  # a spreadsheet's csv begins with a mark
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is no text in UTF-8") from error
+
+
+def _row(content: Mapping[str, Any], wheel: Wheel) -> Row:
+    votes = {voter: None if said is None else _read(voter, said, wheel) for voter, said in content["votes"].items()}
+    return Row(str(content["id"]), wheel.label(content["label"]).name, votes)
+
+
+def _read(voter: str, said: Mapping[str, Any], wheel: Wheel) -> Said:
+    distribution = {name: float(value) for name, value in said["distribution"].items()}
+    known = distribution.keys() <= wheel.labels.keys()
+    if not known or not abs(sum(distribution.values()) - 1) < TOLERANCE or min(distribution.values()) < 0:
+        raise ValueError(f"the vote of {voter} is not a distribution over the wheel's labels")
+    return Said(distribution, bool(said["fine"]), float(said.get("cost_ms", 0.0)))
 
 
 def _said(predict: Predict, message: Message, wheel: Wheel) -> Said | None:

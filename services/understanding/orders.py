@@ -34,14 +34,32 @@ _FORGET = (
     r" (?:previous|prior|above|earlier|preceding|system)(?: system)?"
     r" (?:instructions?|prompts?|rules|messages?|guidelines|directions)(?:,? (?:and|then)\b)*[.!,]?"
 )
+_ABOVE = (
+    rf"{_START}(?:please )?(?:ignore|disregard|forget|override)(?: (?:all|everything|of|the))* above"
+    r"(?:(?:,? (?:and|then)\b)+|[.!,])"
+)
+_REPORTED = re.compile(
+    r"\b(?:told|asked|said|ordered|wanted|advised|tells|asks|says|wants|telling|asking|saying)(?: [\w']+){0,3} to"
+    r"(?: just| simply)?\s{0,3}$",
+    re.IGNORECASE,
+)
+"""Before an order that somebody gave the user: it is told, and not given."""
+_REPORTED_CHARS_MAX = 80
 
 
 @dataclass(frozen=True)
 class Told:
-    """What is left of a text without the orders in it, and the orders."""
+    """What is left of a text without the orders in it, and the orders.
+
+    Attributes:
+        text: What the voters get.
+        orders: What was found.
+        nothing_else: Whether nothing else is in the text, so that it was left as it is.
+    """
 
     text: str
     orders: tuple[str, ...]
+    nothing_else: bool = False
 
 
 class OrderFinder:
@@ -55,14 +73,16 @@ class OrderFinder:
         names = "|".join(sorted({*wheel.labels, *OTHER_NAMES}, key=len, reverse=True))
         # What is named ends its clause, or what follows begins anew: "say happy birthday" names nothing.
         name = (
-            rf"[\"'\u201c\u2018`*(\[]*(?:very |extremely )?(?:{names})[\"'\u201d\u2019`*)\]]*"
-            rf"(?={_GAP}(?:$|[.!?,;\n]|and\b|<|(?-i:[A-Z])))[.!]?"
+            rf"[\"'\u201c\u2018`*(\[]*(?:very |extremely )?(?:{names})(?:[\s,]{{1,3}}(?:{names})\b)*"
+            rf"[\"'\u201d\u2019`*)\]]*(?={_GAP}(?:$|[.!?,;}}\n]|and\b|<|(?-i:[A-Z])))[.!]?"
         )
+        again = rf"(?:{names})[\s,]{{1,3}}(?=(?:{names})\b)"
         forms = (
             rf"{_MARK}(?:{_GAP}{name})?",
             rf"{_START}(?:system|assistant|developer){_GAP}:",
-            _FORGET,
-            rf"\b(?:the )?{_RIGHT}{_WHAT}{_GAP}[:=]{{1,2}}>?{_GAP}{name}",
+            rf"(?P<forget>{_FORGET}|{_ABOVE})",
+            rf"(?:\{{{_GAP})?[\"'`]?\b(?:the )?{_RIGHT}{_WHAT}[\"'`]?{_GAP}[:=]{{1,2}}>?{_GAP}{name}(?:{_GAP}\}})?",
+            rf"\bthe (?:right|correct|true) (?:label is|(?:answer|emotion) is (?={again})) ?{name}",
             rf"{_START}(?:the|this message's|its) {_RIGHT}{_WHAT}(?: (?:of|for|to) (?:this|the) (?:message|text))?"
             rf" (?:is|should be|must be|has to be) {name}",
             rf"{_START}{_DO}{_GAP}:?{_GAP}{name}",
@@ -71,9 +91,15 @@ class OrderFinder:
 
     def without_orders(self, text: str) -> Told:
         """Returns the text without orders; as it is when nothing else is in it."""
-        left, orders = text, []
-        while found := self._forms.search(left):
+        left, orders, start = text, [], 0
+        while found := self._forms.search(left, start):
+            begins = found.start()
+            if found["forget"] and _REPORTED.search(left, max(0, begins - _REPORTED_CHARS_MAX), begins):
+                start = found.end()
+                continue
             orders.append(" ".join(found[0].split()))
-            left = f"{left[: found.start()]} {left[found.end() :]}"
+            left = f"{left[:begins]} {left[found.end() :]}"
         left = " ".join(left.split()) if orders else text
-        return Told(left, tuple(orders)) if re.search(r"\w", left) else Told(text, ())
+        if orders and not re.search(r"\w", left):
+            return Told(text, tuple(orders), nothing_else=True)
+        return Told(left, tuple(orders))

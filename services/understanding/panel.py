@@ -1,21 +1,24 @@
 """Asks all voters at once under one deadline, and decides as soon as no missing vote can change the result."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from emotions import Wheel
-from services.common.errors import DeadlineExceeded, InvalidRequest, NotReady, ServiceError
+from services.common.errors import DeadlineExceeded, FailedPrecondition, InvalidRequest, NotReady, ServiceError
 from services.understanding import metrics
 from services.understanding.decision import Missing, decide, settled
 from services.understanding.domain import Decision, Status, Vote
 from services.understanding.rules import Rule
 
+log = logging.getLogger(__name__)
+
 AHEAD_TIMEOUT_S = 60.0
 """Only bounds a vote whose turn is given up: the panel's deadline counts from the moment that the words are there."""
-CALLED_OFF = "called off: no answer of its could have changed the result any more"
+CALLED_OFF = "no answer of it could have changed the result"
 
 Message_contra = TypeVar("Message_contra", contravariant=True)
 Message = TypeVar("Message")
@@ -102,7 +105,9 @@ class Panel(Generic[Message, Source]):
 
         Raises:
             InvalidRequest: Every voter abstains, so asking again would not help.
-            NotReady: Fewer votes than the quorum count; the message says what became of each voter.
+            FailedPrecondition: Fewer votes than the quorum count, since all other voters abstain, as they would again.
+            NotReady: Fewer votes than the quorum count, and some voter was late or failed. The messages of all three
+                say what became of each voter.
         """
         ahead = ahead or Ahead()
         asked = _Asked(time.monotonic(), ahead.introductions)
@@ -116,12 +121,9 @@ class Panel(Generic[Message, Source]):
         finally:
             _stop(asked.tasks.values())
         metrics.observe_votes(votes, asked.answered_s)
-        counted = sum(vote.status is Status.VOTED for vote in votes)
-        if counted < self.quorum:
-            fates = "; ".join(f"{vote.voter} {vote.status} ({vote.reason})" for vote in votes if vote.reason)
-            if all(vote.status is Status.ABSTAINED for vote in votes):
-                raise InvalidRequest("message", f"no voter can read it: {fates}")
-            raise NotReady(f"{counted} of the {self.quorum} votes needed: {fates}")
+        _warn(votes)
+        if sum(vote.status is Status.VOTED for vote in votes) < self.quorum:
+            raise _undecided(votes, self.quorum)
         decision = replace(decide(votes, self.rule, self.wheel), early=early)
         metrics.observe_decision(decision)
         return decision
@@ -194,6 +196,26 @@ class _Asked(Generic[Source]):
         return Vote(
             name, status, reason, latency_s=time.monotonic() - self.started_s, source=known.source if known else None
         )
+
+
+def _warn(votes: Iterable[Vote[Source]]) -> None:
+    """Tells the operator of every voter that should have answered and did not."""
+    for vote in votes:
+        if vote.status in (Status.LATE, Status.FAILED):
+            extra = {"voter": vote.voter, "seconds": round(vote.latency_s, 4), "why": vote.reason}
+            log.warning("voter %s", vote.status, extra=extra)
+
+
+def _undecided(votes: Sequence[Vote[Source]], quorum: int) -> ServiceError:
+    """Returns the error that fewer votes than the quorum are: by it the caller knows whether to ask again."""
+    absent = [vote for vote in votes if vote.status is not Status.VOTED]
+    fates = "; ".join(f"{vote.voter} {vote.status} ({vote.reason})" for vote in absent)
+    counted = f"{len(votes) - len(absent)} of the {quorum} votes needed"
+    if any(vote.status is not Status.ABSTAINED for vote in absent):
+        return NotReady(f"{counted}: {fates}")
+    if len(absent) == len(votes):
+        return InvalidRequest("message", f"no voter can read it: {fates}")
+    return FailedPrecondition(f"{counted}, and asking again does not help, since the other voters abstain: {fates}")
 
 
 async def _vote_ahead(

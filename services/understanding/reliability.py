@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,19 @@ class Weights:
         version: Name of the table; empty when nothing was learned and all weigh the same.
         votes: Per voter and class: what its vote for the class weighs under "weighted"; above 0.
         pool: Per voter: the exponent of its distribution under "pooled", relative to the others'; above 0.
-        vote_default: What the vote of a voter weighs that is not in `votes`.
+        votes_default: Per class: what the vote of a voter weighs that is not in `votes`; 1 where it says nothing.
         pool_default: The exponent of a voter that is not in `pool`.
     """
 
     version: str
     votes: Mapping[str, Mapping[str, float]]
     pool: Mapping[str, float]
-    vote_default: float = 1.0
+    votes_default: Mapping[str, float] = field(default_factory=dict)
     pool_default: float = 1.0
 
     def of_vote(self, voter: str, face_class: str) -> float:
         """Returns what a vote of `voter` for `face_class` weighs."""
-        return self.votes[voter][face_class] if voter in self.votes else self.vote_default
+        return self.votes[voter][face_class] if voter in self.votes else self.votes_default.get(face_class, 1.0)
 
     def of_pool(self, voter: str) -> float:
         """Returns the exponent of the distribution of `voter`."""
@@ -79,12 +79,18 @@ def parse(text: str, wheel: Wheel) -> Weights:
                 f"they were learned for emotion wheel {found[:12]}, the panel's is {wheel.digest[:12]}; learn them anew"
             )
         rows: Mapping[str, Any] = content["voters"]
-        votes = {name: {each: _weight(row["votes"][each]) for each in wheel.classes} for name, row in rows.items()}
+        votes = {name: _by_class(row["votes"], wheel) for name, row in rows.items()}
         pool = {name: _weight(row["pool"]) for name, row in rows.items()}
         default = content["default"]
-        return Weights(str(content["version"]), votes, pool, _weight(default["vote"]), _weight(default["pool"]))
+        return Weights(
+            str(content["version"]), votes, pool, _by_class(default["votes"], wheel), _weight(default["pool"])
+        )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"they are incomplete: {error}") from error
+
+
+def _by_class(row: Mapping[str, Any], wheel: Wheel) -> dict[str, float]:
+    return {name: _weight(row[name]) for name in wheel.classes}
 
 
 def _weight(value: object) -> float:

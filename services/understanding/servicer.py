@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest, ServiceError
 from services.common.media import Collector
 from services.understanding.intake import Intake, Received, Words
-from services.understanding.orders import OrderFinder
+from services.understanding.orders import OrderFinder, Told
 from services.understanding.panel import Ahead, Panel
 from services.understanding.records import speaks_of_crisis, to_record
 from services.understanding.voters import Answer, Message, MllmVoter
@@ -121,7 +121,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
                 ontology_hash=self._wheel.digest,
             ),
             record=to_record(decision),
-            notes=[*received.notes, *_notes(told.orders, len(history), len(kept))],
+            notes=[*received.notes, *_notes(told, len(history), len(kept))],
             decode_s=perceived.decode_s,
             transcribe_s=perceived.transcribe_s,
             vote_s=time.monotonic() - started_s,
@@ -164,12 +164,15 @@ async def _seat(voter: MllmVoter) -> pb.Seat:
         return pb.Seat(voter=voter.name, problem=str(error))
 
 
-def _notes(orders: Sequence[str], turns: int, turns_kept: int) -> list[str]:
-    """Returns what the voters did not get of the words, and of what was said before."""
-    cut = ", ".join(map(repr, orders))[:ORDERS_CHARS_MAX]
-    notes = [f"text: the voters did not get what orders them what to say: {cut}"]
+def _notes(told: Told, turns: int, turns_kept: int) -> list[str]:
+    """Returns what of the words are orders, and what the voters did not get of what was said before."""
+    orders = ", ".join(map(repr, told.orders))[:ORDERS_CHARS_MAX]
+    if told.nothing_else:
+        notes = [f"text: it only orders the voters what to say, and they got it as it is: {orders}"]
+    else:
+        notes = [f"text: the voters did not get what orders them what to say: {orders}"]
     left_out = [f"context: the first {turns - turns_kept} of {turns} turns were left out"]
-    return notes * bool(orders) + left_out * (turns > turns_kept)
+    return notes * bool(told.orders) + left_out * (turns > turns_kept)
 
 
 async def _read_media(parts: AsyncIterator[pb.UnderstandRequest], header: pb.UnderstandHeader) -> tuple[bytes, bytes]:

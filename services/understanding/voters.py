@@ -12,7 +12,7 @@ from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from emotions import Wheel
 from services.common import clients
-from services.common.errors import BackendFailed, FailedPrecondition, ServiceError
+from services.common.errors import BackendFailed, DeadlineExceeded, FailedPrecondition, ServiceError
 from services.common.media import chunks
 from services.understanding.answers import problem_of
 from services.understanding.domain import Status, Vote
@@ -69,10 +69,16 @@ class MllmVoter:
         """Asks what the model is and can do. Not remembered: a voter may be replaced while the panel runs.
 
         Raises:
+            DeadlineExceeded: It did not answer in time; the message says in how much.
             ServiceError: It cannot be reached.
         """
-        async with clients.calling(f"mllm {self.name}"):
-            return await self._stub.GetModel(pb.GetModelRequest(), **clients.options(CARD_TIMEOUT_S))
+        options = clients.options(CARD_TIMEOUT_S)
+        try:
+            async with clients.calling(f"mllm {self.name}"):
+                return await self._stub.GetModel(pb.GetModelRequest(), **options)
+        except DeadlineExceeded as error:
+            problem = f"mllm {self.name}: it did not tell its card within {options['timeout']:.3g} s"
+            raise DeadlineExceeded(problem) from error
 
     async def introduce(self) -> Introduction[Answer]:
         """Asks what it perceives and how fine its votes are.

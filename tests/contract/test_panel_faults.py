@@ -48,7 +48,8 @@ def answer(distribution: Mapping[str, float], **changes: Any) -> mllm.PredictEmo
 
 
 class Odd(mllm_pb2_grpc.MllmServiceServicer):
-    """A voter straight on the wire: it says `answer`, whatever that is, as soon as `ready` is set."""
+    """A voter straight on the wire: it says `answer`, whatever that is, as soon as `ready` is set, and who it is
+    as soon as `known` is."""
 
     def __init__(self) -> None:
         self.model = card()
@@ -56,10 +57,13 @@ class Odd(mllm_pb2_grpc.MllmServiceServicer):
         self.answer = answer({"furious": 1.0})
         self.ready = asyncio.Event()
         self.ready.set()
+        self.known = asyncio.Event()
+        self.known.set()
         self.asked = asyncio.Event()
         self.cancelled = asyncio.Event()
 
     async def GetModel(self, request: mllm.GetModelRequest, context: Any) -> mllm.GetModelResponse:  # noqa: N802
+        await self.known.wait()
         return self.later if self.later and self.asked.is_set() else self.model
 
     async def PredictEmotion(self, request_iterator: Any, context: Any) -> mllm.PredictEmotionResponse:  # noqa: N802
@@ -217,6 +221,14 @@ async def test_a_voter_that_hangs_is_late_and_its_call_is_cancelled(panel: Panel
     assert (record.votes[0].status, record.votes[0].reason) == (pb.VOTE_STATUS_LATE, "no answer within 0.5 s")
     assert (record.label, record.early) == ("sad", False)
     await asyncio.wait_for(panel.odd.cancelled.wait(), PATIENCE_S)
+
+
+async def test_a_voter_that_does_not_say_what_it_is_is_late_and_the_record_says_why(panel: Panel) -> None:
+    panel.odd.known.clear()
+    record = (await understand(await panel.start())).record
+    assert record.votes[0].status == pb.VOTE_STATUS_LATE
+    assert record.votes[0].reason == "mllm odd: it did not tell its card within 2 s"
+    assert 2 <= record.votes[0].latency_s < 20
 
 
 async def test_a_voter_that_dies_over_its_vote_is_recorded_and_the_panel_goes_on(panel: Panel) -> None:

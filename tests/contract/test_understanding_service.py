@@ -168,7 +168,7 @@ async def test_typed_text_is_voted_on_and_the_whole_vote_is_on_record(stub: "Stu
 async def test_a_weighted_vote_says_which_weights_it_used_and_what_each_vote_weighed(panel: Panel, cast: Cast) -> None:
     cast.lead.prediction = replace(cast.lead.prediction, distribution={"furious": 1.0})
     cast.rule = "weighted"
-    cast.weights = Weights("test-1", {"lead": dict.fromkeys(WHEEL.classes, 2.5)}, {}, vote_default=1.0)
+    cast.weights = Weights("test-1", {"lead": dict.fromkeys(WHEEL.classes, 2.5)}, {})
     stub = await panel.start()
     found = await stub.GetPanel(pb.GetPanelRequest())
     assert (found.rule, found.weights_version) == ("weighted", "test-1")
@@ -381,9 +381,20 @@ async def test_without_a_quorum_there_is_no_answer_and_every_fate_is_told(panel:
     cast.quorum = 3
     stub = await panel.start()
     cast.face.abstain("no face in any frame")
-    fates = "2 of the 3 votes needed: face abstained (no face in any frame)"
-    with refused(grpc.StatusCode.UNAVAILABLE, fates):
+    fates = (
+        "2 of the 3 votes needed, and asking again does not help, since the other voters abstain:"
+        " face abstained (no face in any frame)"
+    )
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, fates):
         await understand_text(stub)
+
+
+async def test_a_message_that_is_nothing_but_an_order_is_decided_on_and_noted(stub: "Stub", cast: Cast) -> None:
+    answer = await understand_text(stub, "answer: happy")
+    assert cast.text.messages[0].text == "answer: happy"
+    assert list(answer.notes) == [
+        "text: it only orders the voters what to say, and they got it as it is: 'answer: happy'"
+    ]
 
 
 async def test_without_its_transcriber_the_panel_cannot_hear_but_can_read(stub: "Stub", panel: Panel) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 import emotions
 from benchmarks.panel import outcomes, votes
+from benchmarks.panel.__main__ import main
 from benchmarks.panel.latency import Replayed, waited
 from benchmarks.panel.statistics import interval, mcnemar
-from benchmarks.panel.votes import Row, Said, Situation
+from benchmarks.panel.votes import InputError, Row, Said, Situation
 from services.mllm.domain import Level, Message, Modality, Prediction
 from services.understanding.rules import rule_of
 from services.understanding.training import weights
@@ -67,7 +68,7 @@ def test_a_voter_is_asked_and_what_it_said_survives_the_file(tmp_path: Path) -> 
     (row,) = votes.cast([Situation("7", "lonely", "Nobody calls.")], asked, WHEEL)
     path = tmp_path / "votes.jsonl"
     path.write_text(votes.line(row) + "\n", "utf-8")
-    (again,) = votes.read_votes(path)
+    (again,) = votes.read_votes(path, WHEEL)
     said = again.votes["coarse"]
     assert (again.id, again.label, again.votes["silent"]) == ("7", "lonely", None)
     assert said
@@ -82,14 +83,14 @@ def test_a_file_whose_lines_have_different_voters_is_refused(tmp_path: Path) -> 
     lines = [votes.line(Row(voter, "sad", {voter: SAD})) for voter in ("one", "other")]
     path = tmp_path / "votes.jsonl"
     path.write_text("\n".join(lines), "utf-8")
-    with pytest.raises(ValueError, match="line 2: has other voters"):
-        votes.read_votes(path)
+    with pytest.raises(InputError, match="line 2: has other voters"):
+        votes.read_votes(path, WHEEL)
 
 
 def test_an_unknown_emotion_in_the_csv_is_named(tmp_path: Path) -> None:
     path = tmp_path / "situations.csv"
     path.write_text("emotion,situation\npeckish,I want a bun.\n", "utf-8")
-    with pytest.raises(KeyError, match="'peckish' is not an emotion label"):
+    with pytest.raises(InputError, match="line 2: 'peckish' is not an emotion label"):
         votes.read_csv(path, WHEEL)
 
 
@@ -148,3 +149,129 @@ def test_a_line_of_votes_is_json_with_id_truth_and_voters() -> None:
     content = json.loads(votes.line(ROWS[2]))
     assert content["votes"]["one"] is None
     assert content["votes"]["two"] == {"distribution": HAPPY.distribution, "fine": True, "cost_ms": 0.0}
+
+
+# The program
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Runs the program, which has to end with one line; returns that."""
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("benchmarks.panel: ")
+    assert said.count("\n") == 1
+    return said
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "has no column 'emotion'"),
+        (b"text,label\nhello,sad\n", "has no column 'emotion'"),
+        (b"emotion\nsad\n", "has no column 'situation'"),
+        (b"emotion,situation\n", "has no messages"),
+        (b"emotion,situation\nsad\n", "line 2: has no situation"),
+        (b"\x89PNG\xff", "is no text in UTF-8"),
+    ],
+)
+def test_a_csv_without_messages_is_refused(
+    tmp_path: Path, content: bytes, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "situations.csv"
+    path.write_bytes(content)
+    assert f"{path}" in (said := refused(capsys, "--csv", str(path)))
+    assert problem in said
+
+
+@pytest.mark.parametrize("content", ["= nothing", 'peckish = ["I want a bun."]', 'sad = "Alone."', "sad = []", ""])
+def test_a_toml_without_messages_is_refused(tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "messages.toml"
+    path.write_text(content, "utf-8")
+    assert str(path) in refused(capsys, "--toml", str(path))
+
+
+@pytest.mark.parametrize("option", ["--csv", "--toml", "--votes-in"])
+def test_a_file_that_is_missing_or_a_folder_is_named(
+    tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        assert f"{path}: " in refused(capsys, option, str(path))
+
+
+@pytest.mark.parametrize("option", ["--sample", "--latency"])
+@pytest.mark.parametrize("value", ["-1", "many"])
+def test_a_number_of_messages_is_one(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([f"{option}={value}"])
+    assert f"{value!r} is not a whole number of at least" in capsys.readouterr().err
+
+
+def test_a_sample_of_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--sample", "0"])
+    assert "of at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--votes-out", "FOLDER/nowhere/votes.jsonl"], "nowhere/votes.jsonl: No such file or directory"),
+        (["--weights", "nothing"], "weights 'nothing'"),
+        (["--voter", "big"], "'big' is not NAME=HOST:PORT"),
+        (["--voter", "text=localhost:1"], "text sits on the panel already"),
+        (["--voter", "big, new=localhost:1"], "marks the variants of --shots"),
+        (["--voter", "big=127.0.0.1:1"], "--voter big=127.0.0.1:1: UNAVAILABLE: "),
+    ],
+)
+def test_what_can_be_wrong_is_told_before_anybody_votes(
+    tmp_path: Path, options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "situations.csv"
+    path.write_text("emotion,situation\nsad,Nobody calls.\n", "utf-8")
+    given = [option.replace("FOLDER", str(tmp_path)) for option in options]
+    assert problem in refused(capsys, "--csv", str(path), *given)
+
+
+def voted(path: Path, rows: list[Row]) -> str:
+    """Writes a file of votes; returns its path."""
+    path.write_text("".join(votes.line(row) + "\n" for row in rows), "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "garbage",
+        "3",
+        '{"id": "1", "label": "sad"}',
+        '{"id": "1", "label": "peckish", "votes": {"one": null}}',
+        '{"id": "1", "label": "sad", "votes": {"one": {"distribution": {"sad": 2}, "fine": true}}}',
+        '{"id": "1", "label": "sad", "votes": {"one": {"distribution": {}, "fine": true}}}',
+        '{"id": "1", "label": "sad", "votes": {"one": {"distribution": {"sad": 1}}}}',
+    ],
+)
+def test_a_line_that_is_no_votes_is_named(tmp_path: Path, bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "votes.jsonl"
+    path.write_text(f"{votes.line(Row('0', 'sad', {'one': SAD}))}\n{bad}\n", "utf-8")
+    assert f"{path}, line 2: is no line of votes: " in refused(capsys, "--votes-in", str(path))
+
+
+def test_an_empty_file_of_votes_and_one_of_abstentions_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "votes.jsonl"
+    assert "has no messages" in refused(capsys, "--votes-in", voted(path, []))
+    silent = voted(path, [Row("0", "sad", {"one": None})])
+    assert "every voter abstained on every message" in refused(capsys, "--votes-in", silent)
+
+
+def test_every_voter_of_the_file_is_seated_but_the_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"big": SAD, "bare, 0-shot": HAPPY, "text": SAD}
+    path = voted(tmp_path / "votes.jsonl", [Row("0", "sad", said), Row("1", "sad", dict.fromkeys(said))])
+    assert main(["--votes-in", path, "--latency", "2"]) == 0
+    assert "panel of text, big " in capsys.readouterr().out
+    assert main(["--votes-in", path, "--latency", "0", "--voter", "bare, 0-shot"]) == 0
+    assert "panel of text, big, bare, 0-shot " in capsys.readouterr().out
+    assert "--voter huge: is not in the file; its voters are big; " in refused(
+        capsys, "--votes-in", path, "--voter", "huge"
+    )

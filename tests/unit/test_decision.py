@@ -176,7 +176,7 @@ def weighted(wheel: Wheel, **votes: float | Mapping[str, float]) -> Counting:
         name: {each: weight.get(each, 0.5) if isinstance(weight, Mapping) else weight for each in wheel.classes}
         for name, weight in votes.items()
     }
-    return Counting("weighted", Weights("test-1", tables, {}, vote_default=0.5), wheel)
+    return Counting("weighted", Weights("test-1", tables, {}, dict.fromkeys(wheel.classes, 0.5)), wheel)
 
 
 def test_one_voter_that_weighs_more_than_two_wins_over_both(wheel: Wheel) -> None:

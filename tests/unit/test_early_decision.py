@@ -21,7 +21,7 @@ LEARNED = Weights(
         "c": dict.fromkeys(emotions.load().classes, 0.05),
     },
     {"a": 1.4, "b": 0.8, "c": 0.05},
-    vote_default=0.7,
+    votes_default={each: 0.9 - 0.1 * place for place, each in enumerate(emotions.load().classes)},
     pool_default=0.5,
 )
 
@@ -137,7 +137,7 @@ def test_nothing_is_settled_before_the_quorum_is_there(wheel: Wheel) -> None:
 
 
 def test_a_heavy_voter_that_is_missing_keeps_a_weighted_vote_open(wheel: Wheel) -> None:
-    weights = Weights("test-1", {"heavy": dict.fromkeys(wheel.classes, 3.0)}, {}, vote_default=1.0)
+    weights = Weights("test-1", {"heavy": dict.fromkeys(wheel.classes, 3.0)}, {})
     rule = rule_of("weighted", wheel, weights)
     votes = [vote(voter, {"sad": 1.0}) for voter in "ab"]
     assert settled(votes, [Missing("light")], 1, rule, wheel)

@@ -65,8 +65,58 @@ def test_an_extra_voter_sits_last_with_its_own_settings(tmp_path: Path, voter: s
 
 @pytest.mark.parametrize("voter", EXTRA_VOTERS)
 def test_an_extra_voter_without_weights_says_how_to_get_them(tmp_path: Path, voter: str) -> None:
-    with pytest.raises(DeploymentError, match=rf"gguf is missing; `python -m models .* --with {voter}`"):
+    licence = Manifest.load().licences[voter].name
+    with pytest.raises(DeploymentError, match=f"gguf is missing; `make models WITH={voter} ACCEPT={licence}`"):
         Deployment(tmp_path / "run", tmp_path / "models", extra_voters=[voter])
+
+
+def test_any_served_model_sits_last_and_may_write(tmp_path: Path) -> None:
+    seated = Deployment(tmp_path, tmp_path, extra_voters=["big=gpu.example:50061"], writer="big")
+    environment = seated.components["understanding"].environment
+    panel = json.loads(environment["E3RG_UNDERSTANDING_VOTERS"])
+    assert list(panel) == [*VOTERS, "big"]
+    assert panel["big"] == "gpu.example:50061"
+    assert environment["E3RG_UNDERSTANDING_WRITER"] == "big"
+    assert "mllm-big" not in seated.components
+
+
+def test_smollm2_writes_unless_another_voter_is_named(deployment: Deployment) -> None:
+    assert deployment.components["understanding"].environment["E3RG_UNDERSTANDING_WRITER"] == "smollm2"
+
+
+@pytest.mark.parametrize(
+    ("voters", "writer", "problem"),
+    [
+        (["big"], "smollm2", "voter 'big' is not NAME=HOST:PORT, nor one of gemma3"),
+        (["big=gpu"], "smollm2", "'big=gpu' is not NAME=HOST:PORT"),
+        (["=gpu:1"], "smollm2", "'=gpu:1' is not NAME=HOST:PORT"),
+        (["big=gpu:0"], "smollm2", "'big=gpu:0' is not NAME=HOST:PORT"),
+        (["text=gpu:1"], "smollm2", "voter 'text' sits on the panel already"),
+        (["big=gpu:1", "big=gpu:2"], "smollm2", "voter 'big' sits on the panel already"),
+        ([], "big", r"writer is 'big'; it must be one of the voters \['text'"),
+    ],
+)
+def test_a_voter_or_writer_that_cannot_be_is_refused(
+    tmp_path: Path, voters: list[str], writer: str, problem: str
+) -> None:
+    with pytest.raises(DeploymentError, match=problem):
+        Deployment(tmp_path, tmp_path, extra_voters=voters, writer=writer)
+
+
+@pytest.mark.parametrize(
+    "variable", ["E3RG_UNDERSTANDING_VOTERS", "E3RG_UNDERSTANDING_WRITER", "E3RG_MLLM_BACKEND", "E3RG_TTS_PORT"]
+)
+def test_a_setting_of_the_environment_that_would_be_overridden_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "mine")
+    with pytest.raises(DeploymentError, match=f"{variable} is set, but `python -m local` wires .* unset it"):
+        Deployment(tmp_path, tmp_path)
+
+
+def test_other_settings_of_the_environment_reach_the_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("E3RG_UNDERSTANDING_RULE", "pooled")
+    assert "E3RG_UNDERSTANDING_RULE" not in Deployment(tmp_path, tmp_path).components["understanding"].environment
 
 
 @pytest.mark.parametrize("voter", EXTRA_VOTERS)

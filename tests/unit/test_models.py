@@ -211,7 +211,13 @@ def test_an_optional_model_is_left_out_unless_it_is_named() -> None:
 def test_it_is_refused_until_its_licence_is_accepted_by_name(accepted: list[str]) -> None:
     with pytest.raises(ModelError) as refused:
         Manifest.of(OPTIONAL).chosen(["poet"], accepted)
-    for word in ("poet", "Poet's Licence", "https://example.org/poetic", "--accept-licence poetic"):
+    for word in (
+        "poet",
+        "Poet's Licence",
+        "https://example.org/poetic",
+        "--accept-licence poetic",
+        "make models WITH=poet ACCEPT=poetic",
+    ):
         assert word in str(refused.value)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from emotions import Wheel
-from services.common.errors import BackendFailed, InvalidRequest, NotReady
+from services.common.errors import BackendFailed, FailedPrecondition, InvalidRequest, NotReady
 from services.understanding.domain import Decision, Status, Vote
 from services.understanding.panel import CALLED_OFF, Introduction, Panel
 from services.understanding.rules import rule_of
@@ -125,6 +126,31 @@ async def test_with_fewer_votes_than_the_quorum_there_is_no_decision_and_every_f
 async def test_those_who_abstain_do_not_make_a_quorum(wheel: Wheel) -> None:
     with pytest.raises(NotReady, match="0 of the 1 votes needed: shy abstained"):
         await ask(wheel, seat("shy", abstained("shy")), seat("broken", BackendFailed("out of paper")))
+
+
+async def test_a_quorum_that_only_abstentions_prevent_is_not_to_be_asked_for_again(wheel: Wheel) -> None:
+    seats = [seat("a", vote("a", {"sad": 1.0})), seat("shy", abstained("shy"))]
+    with pytest.raises(FailedPrecondition) as refused:
+        await ask(wheel, *seats, quorum=2)
+    assert str(refused.value) == (
+        "1 of the 2 votes needed, and asking again does not help, since the other voters abstain:"
+        " shy abstained (no face in any frame)"
+    )
+
+
+async def test_the_operator_is_told_of_every_voter_that_was_late_or_failed(
+    wheel: Wheel, caplog: pytest.LogCaptureFixture
+) -> None:
+    seats = [
+        seat("a", vote("a", {"sad": 1.0})),
+        seat("slow", vote("slow", {"sad": 1.0}), ready=False),
+        seat("broken", BackendFailed("out of paper")),
+        seat("shy", abstained("shy")),
+    ]
+    with caplog.at_level(logging.WARNING, "services.understanding.panel"):
+        await ask(wheel, *seats)
+    found = [(each.getMessage(), vars(each)["voter"], vars(each)["why"]) for each in caplog.records]
+    assert found == [("voter late", "slow", "no answer within 0.05 s"), ("voter failed", "broken", "out of paper")]
 
 
 async def test_a_message_that_no_voter_can_read_is_the_senders_fault(wheel: Wheel) -> None:

@@ -138,9 +138,9 @@ def test_the_program_writes_weights_that_the_panel_reads(
     for face_class in wheel.classes:
         assert weights.of_vote("good", face_class) > weights.of_vote("bad", face_class) > 0
     assert weights.of_pool("good") > weights.of_pool("bad")
-    # Who is not in the table weighs what the weakest does.
-    bad = [weights.of_vote("bad", face_class) for face_class in wheel.classes]
-    assert weights.of_vote("face", "sad") == pytest.approx(np.mean(bad), abs=1e-3)
+    # Who is not in the table weighs what the weakest does, class by class.
+    for face_class in wheel.classes:
+        assert weights.of_vote("face", face_class) == min(row[face_class] for row in weights.votes.values())
     assert weights.of_pool("face") == weights.of_pool("bad")
     text = out.read_text("utf-8")
     assert f'votes_sha256 = "{hashlib.sha256(votes.read_bytes()).hexdigest()}"' in text
@@ -155,6 +155,38 @@ def test_a_version_never_changes(tmp_path: Path, wheel: Wheel, capsys: pytest.Ca
     assert main(["--votes", str(votes_file(tmp_path / "votes.jsonl", wheel)), "--out", str(out)]) == 1
     assert out.read_text("utf-8") == "as it was"
     assert "choose another name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("out", "problem"),
+    [
+        ("nowhere/test-1.toml", "there is no folder "),
+        ("", "names no table"),
+        (".toml", "names no table"),
+    ],
+)
+def test_a_table_that_cannot_be_written_is_told_before_anything_is_learned(
+    tmp_path: Path, out: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--votes", str(tmp_path / "votes.jsonl"), "--out", f"{tmp_path}/{out}"]) == 1
+    said = capsys.readouterr().err
+    assert problem in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["", "../test-1", "a/b", "a b", "-"])
+def test_a_bad_name_of_a_table_is_refused(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--votes", str(tmp_path / "votes.jsonl"), f"--out={name}"]) == 1
+    assert f"--out {name!r} names no table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("votes", ["none.jsonl", "."])
+def test_votes_that_cannot_be_read_are_named(tmp_path: Path, votes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / votes
+    assert main(["--votes", str(path), "--out", str(tmp_path / "test-1.toml")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"{path}: ")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -199,16 +231,17 @@ TABLE = """
 version = "test-1"
 ontology_hash = "HASH"
 [default]
-vote = 0.7
 pool = 0.2
-[voters.text]
+[default.votes]
+DEFAULTS[voters.text]
 pool = 0.9
 [voters.text.votes]
 """
 
 
 def table(wheel: Wheel) -> str:
-    return TABLE.replace("HASH", wheel.digest) + "".join(f"{name} = 1.5\n" for name in wheel.classes)
+    defaults, votes = ("".join(f"{name} = {weight}\n" for name in wheel.classes) for weight in (0.7, 1.5))
+    return TABLE.replace("HASH", wheel.digest).replace("DEFAULTS", defaults) + votes
 
 
 def test_a_table_says_what_each_voter_weighs_and_what_the_others_do(wheel: Wheel) -> None:
@@ -225,7 +258,9 @@ def test_a_table_says_what_each_voter_weighs_and_what_the_others_do(wheel: Wheel
         ("sad = 1.5", "sad = nan", "nan is no weight"),
         ("sad = 1.5", "sad = true", "True is no weight"),
         ('"test-1"', "test-1", "Invalid value"),
-        ("[default]", "[other]", "they are incomplete: 'default'"),
+        ("[default", "[other", "they are incomplete: 'default'"),
+        ("sad = 0.7", "", "they are incomplete: 'sad'"),
+        ("sad = 0.7", "sad = -1", "-1 is no weight"),
     ],
 )
 def test_a_table_that_is_none_is_refused(wheel: Wheel, tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -250,3 +285,12 @@ def test_a_table_that_does_not_ship_is_named_with_those_that_do(wheel: Wheel) ->
 def test_the_tables_that_ship_are_for_this_wheel(wheel: Wheel) -> None:
     for path in reliability.FOLDER.glob("*.toml"):
         assert reliability.load(path.stem, wheel).version == path.stem
+
+
+def test_in_the_tables_that_ship_a_voter_that_is_not_listed_never_weighs_more_than_one_that_is(wheel: Wheel) -> None:
+    for path in reliability.FOLDER.glob("*.toml"):
+        weights = reliability.load(path.stem, wheel)
+        for voter, row in weights.votes.items():
+            assert weights.of_pool("new") <= weights.of_pool(voter)
+            for face_class, weight in row.items():
+                assert weights.of_vote("new", face_class) <= weight, (path.stem, voter, face_class)

@@ -113,6 +113,8 @@ class OpenaiModel:
             api_key=self._key,
             timeout=settings.timeout_s,
             max_retries=0,  # the caller has a deadline and knows whether another try fits into it
+            # A kept connection that the server closes just now would fail the next question.
+            http_client=openai.DefaultAsyncHttpxClient(limits=httpx2.Limits(max_keepalive_connections=0)),
         )
         self.name, self.perceives = settings.model, settings.perceives
         try:

@@ -7,6 +7,7 @@ probability}, "fine": whether it told labels apart}, or null when it did not vot
 import argparse
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -103,8 +104,8 @@ def learn(messages: Sequence[Message], wheel: Wheel) -> Learned:
         version="",
         votes={name: dict(zip(place, by_class[column].tolist(), strict=True)) for column, name in enumerate(voters)},
         pool=dict(zip(voters, pool.tolist(), strict=True)),
-        # Who was never measured weighs no more than the weakest that was.
-        vote_default=float(by_class.mean(axis=1).min()),
+        # Who was never measured weighs no more than anybody who was, whatever it votes for.
+        votes_default=dict(zip(place, by_class.min(axis=0).tolist(), strict=True)),
         pool_default=float(pool.min()),
     )
     return Learned(
@@ -140,17 +141,19 @@ def written(learned: Learned, version: str, source: str, digest: str, wheel: Whe
         f"messages = {learned.messages}",
         f"labelled = {learned.labelled}",
         "",
-        "# Of a voter that is not listed.",
+        "# Of a voter that is not listed: the least of those that are.",
         "[default]",
-        f"vote = {weights.vote_default:.4f}",
         f"pool = {weights.pool_default:.4f}",
+        "",
+        "[default.votes]",
+        *_rows(weights.votes_default),
     ]
     for voter, row in weights.votes.items():
         table = f"voters.{json.dumps(voter)}"
         lines += ["", f"[{table}]", f"messages = {learned.votes[voter]}"]
         lines += [f"accuracy = {learned.accuracy[voter]:.4f}"] if learned.labelled else []
         lines += [f"pool = {weights.pool[voter]:.4f}", "", f"[{table}.votes]"]
-        lines += [f"{name} = {value:.4f}" for name, value in row.items()]
+        lines += _rows(row)
     return "\n".join(lines) + "\n"
 
 
@@ -161,11 +164,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", required=True, help="name of the new table, or path of the file, ending in .toml")
     options = parser.parse_args(arguments)
     path = Path(options.out) if options.out.endswith(".toml") else FOLDER / f"{options.out}.toml"
-    if path.exists():
-        print(f"{path} exists; a version never changes, so choose another name", file=sys.stderr)
+    try:
+        problem = _problem(path, options.out)
+        content = b"" if problem else options.votes.read_bytes()
+    except OSError as error:
+        problem = f"{error.filename}: {error.strerror}"
+    if problem:
+        print(problem, file=sys.stderr)
         return 1
     wheel = emotions.load()
-    content = options.votes.read_bytes()
     try:
         learned = learn(read(content.decode("utf-8").splitlines(), wheel), wheel)
     except ValueError as error:
@@ -173,7 +180,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     text = written(learned, path.stem, options.votes.name, hashlib.sha256(content).hexdigest(), wheel)
     parse(text, wheel)  # what the panel could not read is not written
-    path.write_text(text, "utf-8")
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        print(f"{path}: {error.strerror}", file=sys.stderr)
+        return 1
     print(f"{path}: {learned.messages} messages, {learned.labelled} of them labelled")
     for voter, row in learned.weights.votes.items():
         best = ", ".join(f"{name} {row[name]:.2f}" for name in sorted(row, key=row.__getitem__, reverse=True))
@@ -182,6 +193,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for voter in learned.left_out:
         print(f"  {voter:12} left out: fewer than {VOTES_MIN} votes")
     return 0
+
+
+def _rows(by_class: Mapping[str, float]) -> list[str]:
+    return [f"{name} = {value:.4f}" for name, value in by_class.items()]
+
+
+def _problem(path: Path, out: str) -> str:
+    """Returns why no table can be written to `path`; empty when one can."""
+    if not re.fullmatch(r"\w[\w.-]*", path.stem if out.endswith(".toml") else out):
+        return f"--out {out!r} names no table; use letters, digits, '.', '_' and '-', or the path of a .toml file"
+    if not path.parent.is_dir():
+        return f"--out {out}: there is no folder {path.parent}"
+    return f"{path} exists; a version never changes, so choose another name" if path.exists() else ""
 
 
 def _message(row: Mapping[str, Any], wheel: Wheel) -> Message:

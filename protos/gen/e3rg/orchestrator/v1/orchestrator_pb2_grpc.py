@@ -83,8 +83,9 @@ class OrchestratorServiceServicer(object):
         Cancelling the call stops every stage. A stage that fails after the reply is written does not fail the turn:
         a `degraded` event says what was dropped and why.
         Errors: INVALID_ARGUMENT when a field is wrong (the text names it, the value, and what would be right);
-        NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, or
-        the identity's consent does not allow its use; RESOURCE_EXHAUSTED when a stage is full.
+        NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, the
+        identity's consent does not allow its use, or so many voters abstain that no quorum is left (asking again does not
+        help); RESOURCE_EXHAUSTED when a stage is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

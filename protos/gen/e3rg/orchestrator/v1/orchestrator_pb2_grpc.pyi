@@ -34,8 +34,9 @@ class OrchestratorServiceStub:
     Cancelling the call stops every stage. A stage that fails after the reply is written does not fail the turn:
     a `degraded` event says what was dropped and why.
     Errors: INVALID_ARGUMENT when a field is wrong (the text names it, the value, and what would be right);
-    NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, or
-    the identity's consent does not allow its use; RESOURCE_EXHAUSTED when a stage is full.
+    NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, the
+    identity's consent does not allow its use, or so many voters abstain that no quorum is left (asking again does not
+    help); RESOURCE_EXHAUSTED when a stage is full.
     """
 
     GetStatus: grpc.UnaryUnaryMultiCallable[
@@ -94,8 +95,9 @@ class OrchestratorServiceAsyncStub:
     Cancelling the call stops every stage. A stage that fails after the reply is written does not fail the turn:
     a `degraded` event says what was dropped and why.
     Errors: INVALID_ARGUMENT when a field is wrong (the text names it, the value, and what would be right);
-    NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, or
-    the identity's consent does not allow its use; RESOURCE_EXHAUSTED when a stage is full.
+    NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, the
+    identity's consent does not allow its use, or so many voters abstain that no quorum is left (asking again does not
+    help); RESOURCE_EXHAUSTED when a stage is full.
     """
 
     GetStatus: grpc.aio.UnaryUnaryMultiCallable[
@@ -156,8 +158,9 @@ class OrchestratorServiceServicer(metaclass=abc.ABCMeta):
         Cancelling the call stops every stage. A stage that fails after the reply is written does not fail the turn:
         a `degraded` event says what was dropped and why.
         Errors: INVALID_ARGUMENT when a field is wrong (the text names it, the value, and what would be right);
-        NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, or
-        the identity's consent does not allow its use; RESOURCE_EXHAUSTED when a stage is full.
+        NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when services use different emotion wheels, the
+        identity's consent does not allow its use, or so many voters abstain that no quorum is left (asking again does not
+        help); RESOURCE_EXHAUSTED when a stage is full.
         """
 
     @abc.abstractmethod

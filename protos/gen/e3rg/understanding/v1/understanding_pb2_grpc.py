@@ -28,9 +28,9 @@ if _version_not_supported:
 class UnderstandingServiceStub(object):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
-    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
+    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
+    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     def __init__(self, channel):
@@ -59,9 +59,9 @@ class UnderstandingServiceStub(object):
 class UnderstandingServiceServicer(object):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
-    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
+    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
+    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     def GetPanel(self, request, context):
@@ -76,7 +76,9 @@ class UnderstandingServiceServicer(object):
 
         The media are decoded, and speech is transcribed, while the context is still being recalled.
         Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-        field, what was found and what would be right), or when every voter abstains.
+        field, what was found and what would be right), or when every voter abstains; FAILED_PRECONDITION when the
+        ontology hash is not this service's, or when fewer votes than the quorum count and every other voter abstained:
+        asking again does not help (the text names them).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,9 +123,9 @@ def add_UnderstandingServiceServicer_to_server(servicer, server):
 class UnderstandingService(object):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
-    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
+    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
+    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     @staticmethod

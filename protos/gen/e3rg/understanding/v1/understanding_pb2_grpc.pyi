@@ -20,9 +20,9 @@ class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type:
 class UnderstandingServiceStub:
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
-    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
+    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
+    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
@@ -40,7 +40,9 @@ class UnderstandingServiceStub:
 
     The media are decoded, and speech is transcribed, while the context is still being recalled.
     Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-    field, what was found and what would be right), or when every voter abstains.
+    field, what was found and what would be right), or when every voter abstains; FAILED_PRECONDITION when the
+    ontology hash is not this service's, or when fewer votes than the quorum count and every other voter abstained:
+    asking again does not help (the text names them).
     """
 
     WriteReply: grpc.UnaryStreamMultiCallable[
@@ -56,9 +58,9 @@ class UnderstandingServiceStub:
 class UnderstandingServiceAsyncStub:
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
-    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
+    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
+    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     GetPanel: grpc.aio.UnaryUnaryMultiCallable[
@@ -75,7 +77,9 @@ class UnderstandingServiceAsyncStub:
 
     The media are decoded, and speech is transcribed, while the context is still being recalled.
     Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-    field, what was found and what would be right), or when every voter abstains.
+    field, what was found and what would be right), or when every voter abstains; FAILED_PRECONDITION when the
+    ontology hash is not this service's, or when fewer votes than the quorum count and every other voter abstained:
+    asking again does not help (the text names them).
     """
 
     WriteReply: grpc.aio.UnaryStreamMultiCallable[
@@ -91,9 +95,9 @@ class UnderstandingServiceAsyncStub:
 class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer voters than the quorum answered
-    (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry after `retry-after-ms` in the
-    trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
+    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
+    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
     @abc.abstractmethod
@@ -114,7 +118,9 @@ class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
 
         The media are decoded, and speech is transcribed, while the context is still being recalled.
         Errors: INVALID_ARGUMENT when the message is empty, or its audio or video cannot be used (the text names the
-        field, what was found and what would be right), or when every voter abstains.
+        field, what was found and what would be right), or when every voter abstains; FAILED_PRECONDITION when the
+        ontology hash is not this service's, or when fewer votes than the quorum count and every other voter abstained:
+        asking again does not help (the text names them).
         """
 
     @abc.abstractmethod

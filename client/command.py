@@ -141,7 +141,7 @@ def _add_respond(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intensity", type=float, help="how strongly, 0 to 1; only with --emotion")
     parser.add_argument("--policy", default="", help="empathic (default) or mirror")
     parser.add_argument("--output", choices=OUTPUTS, default="video", help="how much of a reply (default: %(default)s)")
-    parser.add_argument("--seed", type=_seed, default=0, help="same seed, same reply, as far as the lead model keeps to it")
+    parser.add_argument("--seed", type=_seed, default=0, help="same seed, same draw of the reply")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the reply (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=120, help="deadline in seconds (default: %(default)s)")
 

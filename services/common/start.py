@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -32,9 +33,12 @@ def run(service: str, main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
         main: Serves; sets the event that it is given once the service is ready.
 
     Raises:
-        SystemExit: The start failed, with one of the statuses above.
+        SystemExit: The start failed, with one of the statuses above, or was broken off by SIGTERM.
     """
     started = asyncio.Event()
+    # The first process of a container ignores what it does not handle, and loading a model takes minutes; once the
+    # server runs, it handles the signal itself.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         asyncio.run(main(started))
     except (ServiceError, ImportError, LookupError, OSError, ValueError) as error:

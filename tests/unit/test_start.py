@@ -3,6 +3,8 @@
 import asyncio
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -137,3 +139,16 @@ def test_no_settings_tell_a_wrong_value() -> None:
             if re.search(r"^class \w+\(BaseSettings\):", text, re.MULTILINE):
                 wrong += [] if "hide_input_in_errors=True" in text else [path.name]
     assert wrong == []
+
+
+def test_a_start_that_is_broken_off_ends_by_the_process_itself() -> None:
+    # As the first process of a container it would not end at all without handling the signal.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        settings = OPENAI | {"E3RG_MLLM_BASE_URL": url, "E3RG_MLLM_MODEL": "any"}
+        starting = subprocess.Popen([sys.executable, "-m", "services.mllm"], cwd=ROOT, env=os.environ | settings)
+        connection, _ = silent.accept()
+        with connection:
+            starting.send_signal(signal.SIGTERM)
+            assert starting.wait(timeout=20) == 128 + signal.SIGTERM

@@ -1,6 +1,6 @@
 """Tells a person how a panel came to its decision."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import emotions
 from e3rg.common.v1 import common_pb2 as common
@@ -29,20 +29,23 @@ def vote_lines(record: understanding.VoteRecord) -> Iterator[str]:
     tally = ", ".join(f"{name} {count:.3g}" for name, count in sorted(record.tally.items(), key=lambda item: -item[1]))
     rule = f"{record.rule} (weights {record.weights_version})" if record.weights_version else record.rule
     yield f"emotion    {record.label}, by {rule}: {tally}; tie-break: {record.tie_break}"
-    measures = f"margin {record.margin:.3g}, agreement {record.agreement:.0%}, entropy {record.entropy_bits:.2f} bits"
-    yield f"           {measures}{', decided early' if record.early else ''}"
-    pivotal = {vote.voter: vote.label_without for vote in record.votes if vote.label_without}
-    if pivotal:
-        yield f"without    {_without(pivotal)}"
+    counted = sum(vote.status == understanding.VOTE_STATUS_VOTED for vote in record.votes)
+    yield (
+        f"           margin {record.margin:.3g}, agreement {record.agreement:.0%} of {counted} counted,"
+        f" entropy {record.entropy_bits:.2f} bits over classes{', decided early' if record.early else ''}"
+    )
+    if without := [f"{vote.voter}: {vote.label_without}" for vote in record.votes if vote.label_without]:
+        yield f"without    {', '.join(without)}"
 
 
 def _opinion(prediction: mllm.PredictEmotionResponse) -> str:
     """A vote at the level at which it was cast."""
-    share = emotions.load().gather(prediction.distribution)[prediction.face_class]
+    wheel = emotions.load()
+    share = wheel.gather(prediction.distribution)[prediction.face_class]
     if prediction.level == mllm.LEVEL_CLASS:
-        return f"{prediction.face_class} {share:.0%} (of 8 classes)"
+        return f"{prediction.face_class} {share:.0%} (of {len(wheel.classes)} classes)"
     label = f"{prediction.label} {prediction.distribution[prediction.label]:.0%}"
-    return f"{label} (of 36 labels; class {prediction.face_class} {share:.0%})"
+    return f"{label} (of {len(wheel.labels)} labels; class {prediction.face_class} {share:.0%})"
 
 
 def _source(vote: understanding.Vote) -> str:
@@ -53,7 +56,3 @@ def _source(vote: understanding.Vote) -> str:
     facts += ["shown " + " ".join(shot.id for shot in prediction.shots)] if prediction.shots else []
     facts += [f"{prediction.history_dropped} earlier turns unread"] if prediction.history_dropped else []
     return f"{card.model} {card.digest[:DIGEST_CHARS]} ({', '.join(facts)})"
-
-
-def _without(labels: Mapping[str, str]) -> str:
-    return ", ".join(f"{voter}: {label}" for voter, label in labels.items())

@@ -129,6 +129,10 @@ class Wheel:
             raise ValueError(f"none of the classes {sorted(available)} is known to the wheel")
         return GeneratorClass(candidates[0][1], exact=False)
 
+    def members(self, face_class: str) -> list[str]:
+        """Returns the labels of a class, in the order of the wheel."""
+        return [label.name for label in self.labels.values() if label.coarse == face_class]
+
     def spread(self, coarse: Mapping[str, float]) -> dict[str, float]:
         """Spreads a distribution over classes to the labels.
 
@@ -142,8 +146,7 @@ class Wheel:
         for name, mass in coarse.items():
             if name not in self.classes:
                 raise KeyError(f"{name!r} is not an emotion class; use one of: {', '.join(self.classes)}")
-            members = [label.name for label in self.labels.values() if label.coarse == name]
-            weights = {member: math.exp(-self.distance(name, member)) for member in members}
+            weights = {member: math.exp(-self.distance(name, member)) for member in self.members(name)}
             total = sum(weights.values())
             for member, weight in weights.items():
                 fine[member] += mass * weight / total

@@ -33,6 +33,8 @@ def main() -> int:
     parser.add_argument("--writer", default=WRITER, help="voter that writes the replies (default: %(default)s)")
     parser.add_argument("action", choices=["up", "demo"])
     options, rest = parser.parse_known_args()
+    if rest and options.action == "up":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     # Without this, SIGTERM would end this process and leave the services running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:

@@ -34,6 +34,7 @@ EXTRA_VOTERS = {
 """Voters that sit on the panel when they are asked for, with their settings; `WEIGHTS` below the model folder. Their
 weights come under terms of their own, so `python -m models` fetches them only when these are accepted."""
 WRITER, TRANSCRIBER = "smollm2", "voice"
+"""The only one of `VOTERS` that writes, and the one that transcribes. An extra voter is a chat model, and writes."""
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 
@@ -112,8 +113,9 @@ class Deployment:
                 served[name] = address
             else:
                 voters[name] = _extra_settings(name, models_dir)
-        if writer not in (*voters, *served):
-            raise DeploymentError(f"writer is {writer!r}; it must be one of the voters {[*voters, *served]}")
+        writers = [WRITER, *(name for name in (*voters, *served) if name not in VOTERS)]
+        if writer not in writers:
+            raise DeploymentError(f"writer is {writer!r}; it must be a voter that can write: one of {writers}")
         self.components = _components(run_dir, models_dir, port, environment or {}, voters, served, writer)
 
     def __enter__(self) -> "Deployment":

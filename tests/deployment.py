@@ -60,6 +60,7 @@ class Cast:
     rule: str = "majority"
     weights: Weights = EQUAL
     early: bool = False
+    """Other than by default: every vote is then on the record that a test reads."""
     history_turns_max: int = 40
     turn_deadline_s: float = 20.0
     stage_idle_s: float = 15.0

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
+KEY = "a-key-that-nobody-may-see"
+"""What the models of the tests send; a server of theirs wants it, or shows it."""
 
 
 class ScriptedServer(ThreadingHTTPServer):

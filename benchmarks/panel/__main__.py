@@ -1,11 +1,12 @@
 """How often the panel names the right emotion, beside its members; and what one slow voter costs.
 
     python -m benchmarks.panel --csv situations.csv [--sample 600 --seed 1] [--shots] [--votes-out votes.jsonl]
-    python -m benchmarks.panel --votes-in votes.jsonl
+    python -m benchmarks.panel --votes-in votes.jsonl [--voter NAME]
 
 The csv has the columns `emotion` and `situation`, as EmpatheticDialogues (Rashkin et al., 2019) can be brought to.
 That corpus is for research only (CC BY-NC 4.0): it is not part of this project and nothing here is trained on it.
-`--voter NAME=HOST:PORT` gives a seat to any model that is served; CPU time is then not its own.
+`--voter NAME=HOST:PORT` gives a seat to any model that is served; its CPU time, and with it how long it takes in the
+last table, is then that of asking it only.
 `--toml services/understanding/training/messages.toml` votes on the project's own messages, from which
 `services.understanding.training.weights` learns what votes weigh.
 
@@ -38,9 +39,6 @@ SLOW = ("", "face", "smollm2")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit status."""
     options = _options(arguments)
-    if not (options.votes_in or options.csv or options.toml):
-        print("skipped: no messages given; name a file with --csv (columns emotion, situation)")
-        return 0
     wheel = emotions.load()
     try:
         rules = _rules(options.weights, wheel)
@@ -75,14 +73,17 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.panel", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    source = parser.add_mutually_exclusive_group()
+    source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--csv", type=Path, help="messages with the columns emotion and situation")
     source.add_argument("--toml", type=Path, help="messages, listed by label")
     source.add_argument("--votes-in", type=Path, help="votes that --votes-out wrote; nobody votes anew")
-    parser.add_argument("--sample", type=_one_or_more, help="so many of the messages; all without it")
-    parser.add_argument("--half", type=int, choices=(0, 1, 2), default=0, help="of one half of the messages only")
-    parser.add_argument("--seed", type=int, default=11, help="draws the order of the messages")
-    parser.add_argument("--shots", action="store_true", help="also ask SmolLM2 with 0, 1, 3 and 12 examples")
+    asked = [
+        parser.add_argument("--sample", type=_one_or_more, help="so many of the messages; all without it"),
+        parser.add_argument("--half", type=int, choices=(0, 1, 2), default=0, help="of one half of the messages only"),
+        parser.add_argument("--seed", type=int, default=11, help="draws the order of the messages"),
+        parser.add_argument("--shots", action="store_true", help="also ask SmolLM2 with 0, 1, 3 and 12 examples"),
+        parser.add_argument("--votes-out", type=Path, help="file that keeps the votes"),
+    ]
     parser.add_argument(
         "--voter",
         action="append",
@@ -90,12 +91,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="NAME=HOST:PORT",
         help="another member of the panel: a model that `python -m services.mllm` serves there (with --votes-in: NAME)",
     )
-    parser.add_argument("--votes-out", type=Path, help="file that keeps the votes")
     parser.add_argument("--weights", default="embedded-1", help="what votes weigh; see services/understanding/weights")
     parser.add_argument(
-        "--latency", type=_none_or_more, default=100, help="messages of the second table; 0 leaves it out"
+        "--latency", type=_none_or_more, default=100, help="messages of the last table; 0 leaves it out"
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    for action in asked if options.votes_in else ():
+        if getattr(options, action.dest) != action.default:
+            parser.error(f"{action.option_strings[0]} asks voters anew, and --votes-in has their votes already")
+    return options
 
 
 def _one_or_more(text: str) -> int:
@@ -130,7 +134,7 @@ def _vote(options: argparse.Namespace, wheel: Wheel) -> list[Row]:
         out = stack.enter_context(_opened(options.votes_out)) if options.votes_out else None
         asked = stack.enter_context(voters.embedded()) | others
         if options.shots:
-            asked |= stack.enter_context(voters.asked_otherwise(Path(".models")))
+            asked |= stack.enter_context(voters.asked_otherwise())
         for row in votes.cast(situations, asked, wheel):
             rows.append(row)
             if out:
@@ -183,7 +187,7 @@ def _print_waits(rows: Sequence[Row], rules: dict[str, Rule], members: Sequence[
     print(f"\nthe panel's own clock, {len(rows)} messages; a slow voter takes {SLOW_S:g} s")
     waits = []
     for name, rule in rules.items():
-        for slow in SLOW:
+        for slow in (name for name in SLOW if not name or name in members):
             early, all_ = (
                 asyncio.run(latency.waited(rows, fine, slow, SLOW_S, rule, wheel, early)) for early in (True, False)
             )

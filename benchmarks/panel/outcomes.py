@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from benchmarks.panel.votes import Row
 from emotions import Wheel
 from services.understanding.decision import decide
 from services.understanding.domain import Status
-from services.understanding.rules import Rule
+from services.understanding.rules import Rule, rule_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +34,10 @@ class Outcome:
 
 
 def of_voter(voter: str, rows: Sequence[Row], wheel: Wheel) -> Outcome:
-    """Returns how the voter does alone: its class is the one with most of its mass, its label the best within it."""
-    answers: list[str] = []
-    for row in rows:
-        said = row.votes[voter]
-        if said is None:
-            answers.append("")
-            continue
-        classes = wheel.gather(said.distribution)
-        best = max(classes, key=classes.__getitem__)
-        within = {name: value for name, value in said.distribution.items() if wheel.label(name).coarse == best}
-        answers.append(max(within, key=within.__getitem__))
+    """Returns how the voter does as a panel of its own."""
     costs = [said.cost_ms for row in rows if (said := row.votes[voter])]
-    return _outcome(voter, answers, rows, wheel, float(np.mean(costs)) if costs else 0.0)
+    alone = of_rule(voter, rule_of("majority", wheel), [voter], rows, wheel)
+    return replace(alone, cost_ms=float(np.mean(costs)) if costs else 0.0)
 
 
 def of_rule(name: str, rule: Rule, voters: Sequence[str], rows: Sequence[Row], wheel: Wheel) -> Outcome:
@@ -56,7 +47,10 @@ def of_rule(name: str, rule: Rule, voters: Sequence[str], rows: Sequence[Row], w
         votes = row.ballot(voters)
         heard = any(vote.status is Status.VOTED for vote in votes)
         answers.append(decide(votes, rule, wheel).label if heard else "")
-    return _outcome(name, answers, rows, wheel)
+    pairs = list(zip(answers, rows, strict=True))
+    hit = [bool(said) and wheel.label(said).coarse == wheel.label(row.label).coarse for said, row in pairs]
+    label = [said == row.label for said, row in pairs]
+    return Outcome(name, np.array(hit), np.array(label), answers.count(""))
 
 
 def of_commonest(rows: Sequence[Row], wheel: Wheel) -> Outcome:
@@ -69,10 +63,3 @@ def of_commonest(rows: Sequence[Row], wheel: Wheel) -> Outcome:
         np.array([row.label == label for row in rows]),
         0,
     )
-
-
-def _outcome(name: str, answers: Sequence[str], rows: Sequence[Row], wheel: Wheel, cost_ms: float = 0.0) -> Outcome:
-    pairs = list(zip(answers, rows, strict=True))
-    hit = [bool(said) and wheel.label(said).coarse == wheel.label(row.label).coarse for said, row in pairs]
-    label = [said == row.label for said, row in pairs]
-    return Outcome(name, np.array(hit), np.array(label), sum(not said for said in answers), cost_ms)

@@ -7,7 +7,6 @@ import grpc
 
 import emotions
 from benchmarks.panel.votes import VARIANT_MARK, InputError, Predict
-from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from local.deployment import VOTERS, named_address
@@ -15,11 +14,6 @@ from services.mllm.domain import Level, Message, Modality, Prediction
 
 TIMEOUT_S = 120.0
 MEET_TIMEOUT_S = 10.0
-_SENSES = {
-    common.MODALITY_TEXT: Modality.TEXT,
-    common.MODALITY_AUDIO: Modality.AUDIO,
-    common.MODALITY_VIDEO: Modality.VIDEO,
-}
 
 
 class Served:
@@ -54,7 +48,7 @@ class Served:
         return Prediction(
             Level.LABEL if is_fine else Level.CLASS,
             distribution if is_fine or not distribution else self._wheel.gather(distribution),
-            frozenset(_SENSES[sense] for sense in answer.saw),
+            frozenset({Modality.TEXT}),  # nothing else was sent
             answer.parse,
             abstained=answer.abstained,
         )

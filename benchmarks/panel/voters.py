@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import emotions
 from benchmarks.panel.votes import Predict
 from local.deployment import VOTERS
 from perception.text import SentenceReader
 from services.common import backends
-from services.mllm.backends.smollm2 import VOTE_ADAPTER, WEIGHTS
+from services.mllm.backends.smollm2 import VOTE_ADAPTER, WEIGHTS, Settings
 from services.mllm.chat.shots import Shots
 from services.mllm.domain import Level, Message, Modality, Prediction
 from services.mllm.language.model import LanguageModel
@@ -51,11 +50,12 @@ def embedded() -> Iterator[dict[str, Predict]]:
 
 
 @contextmanager
-def asked_otherwise(models_dir: Path) -> Iterator[dict[str, Predict]]:
+def asked_otherwise() -> Iterator[dict[str, Predict]]:
     """Loads SmolLM2 with and without its vote adapter, asked with 0, 1 and 3 examples like the message.
 
     Without the adapter also with the twelve examples that `vote-1` shows with every message.
     """
+    models_dir = Settings().models_dir
     labels, weights = tuple(emotions.load().labels), models_dir / WEIGHTS
     bare_prompt, adapted_prompt = VotePrompt.load("vote-1"), VotePrompt.load("vote-2")
     # One model per prompt that stays the same: it is read only once then.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emotions import Wheel
-from services.common.errors import BackendFailed
+from services.common.errors import BackendFailed, InvalidRequest
 
 AUDIO_RATE_HZ = 16_000
 """Sample rate of the audio that a model gets."""
@@ -171,6 +171,20 @@ class ReplyRequest:
     stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
 
+def check_order(request: ReplyRequest, wheel: Wheel) -> None:
+    """Refuses a request that no reply can be written to.
+
+    Raises:
+        InvalidRequest: The message has no text, or an emotion is no label of the wheel.
+    """
+    if not request.message.text.strip():
+        raise InvalidRequest("message.text", "is empty; a reply needs words to answer")
+    for field_name in ("user_emotion", "reply_emotion"):
+        label = getattr(request, field_name)
+        if label not in wheel.labels:
+            raise InvalidRequest(field_name, f"{label!r}; use one of: {', '.join(wheel.labels)}")
+
+
 @dataclass(frozen=True)
 class ReplySentence:
     """One finished sentence of the reply, ready to be spoken."""
@@ -188,12 +202,15 @@ class ReplyRecord:
         candidates: How many were written.
         rejected: Why candidates were refused, each as "reason: text".
         retries: How often the whole reply was begun anew.
+        history_dropped: Utterances of the history that the model did not get, counted from the oldest; 0 when it was
+            not asked.
     """
 
     degraded: str = ""
     candidates: int = 1
     rejected: tuple[str, ...] = ()
     retries: int = 0
+    history_dropped: int = 0
 
 
 @dataclass(frozen=True)

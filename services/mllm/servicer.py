@@ -212,7 +212,11 @@ def _to_reply_part(piece: ReplySentence | ReplyRecord) -> pb.WriteReplyResponse:
         return pb.WriteReplyResponse(sentence=piece.text)
     return pb.WriteReplyResponse(
         record=pb.ReplyRecord(
-            degraded=piece.degraded, candidates=piece.candidates, rejected=piece.rejected, retries=piece.retries
+            degraded=piece.degraded,
+            candidates=piece.candidates,
+            rejected=piece.rejected,
+            retries=piece.retries,
+            history_dropped=piece.history_dropped,
         )
     )
 

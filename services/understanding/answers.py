@@ -1,14 +1,9 @@
 """Checks what a voter answers: models are others' programs, and what they send is not believed."""
 
-import math
-from collections.abc import Mapping
-
 from e3rg.mllm.v1 import mllm_pb2 as pb
 from emotions import Wheel
-from services.understanding.rules import members
+from services.understanding.domain import NAME_CHARS, malformed
 
-SUM_TOLERANCE = 1e-3
-"""By how much a distribution, in single precision over the wire, may miss the sum of 1."""
 TIE_TOLERANCE = 1e-5
 """By how much the name that it says is first may be behind: in single precision two may have become one."""
 
@@ -23,21 +18,7 @@ def problem_of(answer: pb.PredictEmotionResponse, level: pb.Level, wheel: Wheel)
     """
     if answer.abstained:
         return ""
-    return _malformed(answer.distribution, wheel) or _overstated(answer.level, level) or _contradictory(answer, wheel)
-
-
-def _malformed(distribution: Mapping[str, float], wheel: Wheel) -> str:
-    if not distribution:
-        return "it neither voted nor abstained"
-    if unknown := sorted(set(distribution) - set(wheel.labels)):
-        return f"its distribution holds {_named(unknown)}, no label of the wheel"
-    for name, value in distribution.items():
-        if not math.isfinite(value) or value < 0:
-            return f"its probability of {name} is {value:g}"
-    total = math.fsum(distribution.values())
-    if not math.isclose(total, 1, abs_tol=SUM_TOLERANCE):
-        return f"its probabilities sum to {total:.4g}, not to 1"
-    return ""
+    return malformed(answer.distribution, wheel) or _overstated(answer.level, level) or _contradictory(answer, wheel)
 
 
 def _overstated(answered: pb.Level, level: pb.Level) -> str:
@@ -51,16 +32,16 @@ def _overstated(answered: pb.Level, level: pb.Level) -> str:
 def _contradictory(answer: pb.PredictEmotionResponse, wheel: Wheel) -> str:
     """Returns where the names that it says are first are not those that its distribution puts first."""
     if answer.face_class not in wheel.classes:
-        return f"its class is {_named([answer.face_class])}, no class of the wheel"
+        return f"its class is {answer.face_class[:NAME_CHARS]!r}, no class of the wheel"
     if answer.label not in wheel.labels:
-        return f"its label is {_named([answer.label])}, no label of the wheel"
+        return f"its label is {answer.label[:NAME_CHARS]!r}, no label of the wheel"
     labels = {name: answer.distribution.get(name, 0.0) for name in wheel.labels}
     classes = wheel.gather(labels)
     first = max(classes, key=classes.__getitem__)
     if classes[answer.face_class] < classes[first] - TIE_TOLERANCE:
         return f"it says class {answer.face_class}, but its distribution {first}"
     # Its first label lies in another class where a class of many labels wins; either may be said.
-    firsts = (max(labels, key=labels.__getitem__), max(members(wheel, answer.face_class), key=labels.__getitem__))
+    firsts = (max(labels, key=labels.__getitem__), max(wheel.members(answer.face_class), key=labels.__getitem__))
     if not any(
         wheel.label(answer.label).coarse == wheel.label(name).coarse
         and labels[answer.label] >= labels[name] - TIE_TOLERANCE
@@ -68,9 +49,3 @@ def _contradictory(answer: pb.PredictEmotionResponse, wheel: Wheel) -> str:
     ):
         return f"it says label {answer.label}, but its distribution {firsts[1]}"
     return ""
-
-
-def _named(names: list[str]) -> str:
-    """Returns the first of them for a message, cut to a readable length."""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"{names[0][:40]!r}{more}"

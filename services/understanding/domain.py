@@ -1,9 +1,17 @@
 """What a panel of voters decides on, and what it decides. How it decides stands in `rules`."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
+
+from emotions import Wheel
+
+SUM_TOLERANCE = 1e-3
+"""By how much a distribution, in single precision over the wire, may miss the sum of 1."""
+NAME_CHARS = 40
+"""Of a name that is none of the wheel's, for a message."""
 
 Source = TypeVar("Source")
 
@@ -76,3 +84,19 @@ class Decision(Generic[Source]):
     agreement: float
     votes: tuple[Vote[Source], ...]
     early: bool = False
+
+
+def malformed(distribution: Mapping[str, float], wheel: Wheel) -> str:
+    """Returns why it is no distribution over the labels of the wheel; empty when it is one."""
+    if not distribution:
+        return "it neither voted nor abstained"
+    if unknown := sorted(set(distribution) - set(wheel.labels)):
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        return f"its distribution holds {unknown[0][:NAME_CHARS]!r}{more}, no label of the wheel"
+    for name, value in distribution.items():
+        if not math.isfinite(value) or value < 0:
+            return f"its probability of {name} is {value:g}"
+    total = math.fsum(distribution.values())
+    if not math.isclose(total, 1, abs_tol=SUM_TOLERANCE):
+        return f"its probabilities sum to {total:.4g}, not to 1"
+    return ""

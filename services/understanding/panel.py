@@ -91,8 +91,8 @@ class Panel(Generic[Message, Source]):
     rule: Rule
     quorum: int
     deadline_s: float
-    early: bool = True
-    awaited: frozenset[str] = frozenset()
+    early: bool
+    awaited: frozenset[str]
 
     def begin(self, message: Message) -> Ahead[Source]:
         """Asks those who need no words, while the words of `message` are still being transcribed."""
@@ -140,10 +140,10 @@ class Panel(Generic[Message, Source]):
         return False
 
     def _settled(self, asked: "_Asked[Source]") -> bool:
-        votes = [asked.tasks[voter.name].result() for voter in self.voters if asked.tasks[voter.name].done()]
-        missing = [name for name, task in asked.tasks.items() if not task.done()]
         if not self.awaited <= asked.answered_s.keys():
             return False
+        votes = [asked.tasks[voter.name].result() for voter in self.voters if asked.tasks[voter.name].done()]
+        missing = [name for name, task in asked.tasks.items() if not task.done()]
         # A voter that has not said what it is may be anything.
         known = asked.introductions
         return settled(

@@ -110,8 +110,10 @@ class Counting:
 
     def label_scores(self, heard: Sequence[Ballot], face_class: str) -> dict[str, float]:
         """Weighted sum of the probabilities."""
-        names = members(self.wheel, face_class)
-        return {name: math.fsum(self._weight(each) * each.labels[name] for each in heard) for name in names}
+        return {
+            name: math.fsum(self._weight(each) * each.labels[name] for each in heard)
+            for name in self.wheel.members(face_class)
+        }
 
     def label_reach(self, voter: str, face_class: str) -> float:
         """Its weight: probability 1 on one label leaves 0 for the other."""
@@ -123,7 +125,7 @@ class Counting:
 
     def distribution(self, ballots: Sequence[Ballot]) -> dict[str, float]:
         """The plain mean."""
-        return mean(ballots, self.wheel)
+        return {name: math.fsum(each.labels[name] for each in ballots) / len(ballots) for name in self.wheel.labels}
 
     def weight(self, ballot: Ballot, ballots: Sequence[Ballot]) -> float:
         """The voter's weight for the class that it chose."""
@@ -168,7 +170,7 @@ class Pooled:
 
     def label_scores(self, heard: Sequence[Ballot], face_class: str) -> dict[str, float]:
         """Weighted sum of the log-probabilities, in nats; the wheel's spread when nobody told labels apart."""
-        names, count = members(self.wheel, face_class), len(self.wheel.labels)
+        names, count = self.wheel.members(face_class), len(self.wheel.labels)
         if not any(each.fine for each in heard):
             spread = self.wheel.spread({face_class: 1.0})
             return {name: math.log(spread[name]) for name in names}
@@ -223,16 +225,6 @@ def rule_of(name: str, wheel: Wheel, weights: Weights = EQUAL) -> Rule:
         case "pooled":
             return Pooled(weights, wheel)
     raise ValueError(f"{name!r} is no rule; use one of: {', '.join(NAMES)}")
-
-
-def mean(ballots: Sequence[Ballot], wheel: Wheel) -> dict[str, float]:
-    """Returns the mean probability per label."""
-    return {name: math.fsum(each.labels[name] for each in ballots) / len(ballots) for name in wheel.labels}
-
-
-def members(wheel: Wheel, face_class: str) -> list[str]:
-    """Returns the labels of a class, in the order of the wheel."""
-    return [label.name for label in wheel.labels.values() if label.coarse == face_class]
 
 
 def floored(probability: float, count: int) -> float:

@@ -166,13 +166,17 @@ async def _seat(voter: MllmVoter) -> pb.Seat:
 
 def _notes(told: Told, turns: int, turns_kept: int) -> list[str]:
     """Returns what of the words are orders, and what the voters did not get of what was said before."""
-    orders = ", ".join(map(repr, told.orders))[:ORDERS_CHARS_MAX]
-    if told.nothing_else:
-        notes = [f"text: it only orders the voters what to say, and they got it as it is: {orders}"]
-    else:
-        notes = [f"text: the voters did not get what orders them what to say: {orders}"]
-    left_out = [f"context: the first {turns - turns_kept} of {turns} turns were left out"]
-    return notes * bool(told.orders) + left_out * (turns > turns_kept)
+    notes = []
+    if told.orders:
+        fate = (
+            "it only orders the voters what to say, and they got it as it is"
+            if told.nothing_else
+            else "the voters did not get what orders them what to say"
+        )
+        notes.append(f"text: {fate}: {', '.join(map(repr, told.orders))[:ORDERS_CHARS_MAX]}")
+    if turns > turns_kept:
+        notes.append(f"context: the first {turns - turns_kept} of {turns} turns were left out")
+    return notes
 
 
 async def _read_media(parts: AsyncIterator[pb.UnderstandRequest], header: pb.UnderstandHeader) -> tuple[bytes, bytes]:

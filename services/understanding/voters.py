@@ -33,7 +33,7 @@ class Message:
         audio: PCM s16le, mono, 16000 Hz; empty when there is none.
         frames: JPEG frames with their times.
         history: The conversation before it, oldest first.
-        seed: Same seed, same examples in the voters' prompts.
+        seed: Same seed, same examples in the voters' prompts, same answers.
     """
 
     text: str
@@ -130,7 +130,7 @@ class MllmVoter:
             ServiceError: It cannot be reached, or cannot transcribe.
         """
         parts = (pb.TranscribeRequest(audio=piece) for piece in chunks(audio))
-        async with clients.calling(f"mllm {self.name}"):
+        async with clients.calling(f"mllm {self.name}, which transcribes"):
             return await self._stub.Transcribe(parts, **clients.options(TRANSCRIBE_TIMEOUT_S))
 
     async def write_reply(self, request: pb.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
@@ -139,7 +139,7 @@ class MllmVoter:
         Raises:
             ServiceError: It cannot be reached, or cannot write.
         """
-        async with clients.calling(f"mllm {self.name}"):
+        async with clients.calling(f"mllm {self.name}, which writes the replies"):
             call = self._stub.WriteReply(request, **clients.options(REPLY_TIMEOUT_S))
             async with aclosing(clients.responses(call)) as parts:
                 async for part in parts:

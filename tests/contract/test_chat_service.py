@@ -76,7 +76,20 @@ async def test_a_vote_says_what_the_model_wrote_saw_and_was_shown(start: Start) 
     assert dict(vote.evidence) == {"not_seen": "audio 0.5 s, 1 frames: this model perceives text only"}
     assert [shot.id.split("/")[0] for shot in vote.shots] == [shot.label for shot in vote.shots]
     assert len(vote.shots) == 3
+    assert all(0.1 < shot.similarity < 1 for shot in vote.shots)
     assert vote.history_dropped == 0
+
+
+async def test_the_seed_of_a_vote_and_what_is_known_of_the_avatar_reach_the_model(start: Start) -> None:
+    model = FakeChatModel("lonely", "That is lonely.")
+    request = order(seed=6)
+    request.profile.about = "Grew up by the sea."
+    async with start(model) as stub:
+        await stub.PredictEmotion(iter([head(seed=5)]))
+        async for _ in stub.WriteReply(request):
+            pass
+    assert [sampling.seed for sampling in model.samplings] == [5, 6]
+    assert '"Grew up by the sea."' in model.asked[1][0].text
 
 
 async def test_media_reach_a_model_that_perceives_them(start: Start) -> None:
@@ -129,10 +142,15 @@ async def test_a_cry_for_help_is_told_whatever_the_model_says(start: Start) -> N
 
 async def test_a_reply_comes_by_sentences_with_its_retry_on_record(start: Start) -> None:
     async with start(FakeChatModel("Das tut mir wirklich sehr leid.", "That is lonely. I'm here.")) as stub:
-        parts = [part async for part in stub.WriteReply(order())]
+        asked = order()
+        asked.history.add(speaker=common.SPEAKER_AVATAR, text="Hello!")
+        parts = [part async for part in stub.WriteReply(asked)]
     assert [part.sentence for part in parts[:-1]] == ["That is lonely.", "I'm here."]
     assert parts[-1].record == pb.ReplyRecord(
-        candidates=2, retries=1, rejected=["leaves the language en: Das tut mir wirklich sehr leid."]
+        candidates=2,
+        retries=1,
+        rejected=["leaves the language en: Das tut mir wirklich sehr leid."],
+        history_dropped=1,
     )
 
 
@@ -181,7 +199,13 @@ async def test_it_warms_up_with_all_that_the_model_perceives() -> None:
     assert question[-1].audio is not None
     assert question[-1].frames
     assert reply[-1].audio is None
-    backend.close()
+
+
+def test_closing_it_frees_the_model() -> None:
+    model, done = FakeChatModel("lonely"), list[str]()
+    model.before = done.append
+    ChatBackend(model, ChatSettings()).close()
+    assert done == ["close"]
 
 
 def _sound() -> pb.PredictEmotionRequest:

@@ -175,6 +175,11 @@ async def test_one_emotion_drives_text_voice_and_face(stub: "Stub", cast: Cast) 
     assert cast.portrait.prepared[0].digest == turn.identity.identity.portrait.digest
 
 
+async def test_the_seed_reaches_every_voter(stub: "Stub", cast: Cast) -> None:
+    await respond(stub, header(seed=7, output=pb.OUTPUT_TEXT))
+    assert [message.seed for voter in cast.voters.values() for message in voter.messages] == [7, 7, 7]
+
+
 async def test_a_wish_overrides_the_policy(stub: "Stub", cast: Cast) -> None:
     turn = await respond(stub, header(reply_emotion="joyful", reply_intensity=0.25, output=pb.OUTPUT_AUDIO))
     assert (turn.delivery.emotion.label, turn.delivery.decided_by) == ("joyful", "request")

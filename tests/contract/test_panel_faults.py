@@ -61,6 +61,8 @@ class Odd(mllm_pb2_grpc.MllmServiceServicer):
         self.known.set()
         self.asked = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.remaining_s = 0.0
+        """Of the vote's own deadline, when it was cancelled."""
 
     async def GetModel(self, request: mllm.GetModelRequest, context: Any) -> mllm.GetModelResponse:  # noqa: N802
         await self.known.wait()
@@ -73,6 +75,7 @@ class Odd(mllm_pb2_grpc.MllmServiceServicer):
             self.asked.set()
             await self.ready.wait()
         except asyncio.CancelledError:
+            self.remaining_s = context.time_remaining()
             self.cancelled.set()
             raise
         return self.answer
@@ -218,8 +221,11 @@ async def test_a_voter_that_hangs_is_late_and_its_call_is_cancelled(panel: Panel
     panel.cast.vote_deadline_s = 0.5
     panel.odd.ready.clear()
     record = (await understand(await panel.start())).record
-    assert (record.votes[0].status, record.votes[0].reason) == (pb.VOTE_STATUS_LATE, "no answer within 0.5 s")
-    assert (record.label, record.early) == ("sad", False)
+    late = record.votes[0]
+    assert (late.status, late.reason) == (pb.VOTE_STATUS_LATE, "no answer within 0.5 s")
+    assert (late.card.model, late.HasField("prediction")) == ("odd-1", False)
+    assert 0.5 <= late.latency_s < PATIENCE_S
+    assert (record.label, dict(record.tally), record.early) == ("sad", {"sad": 2}, False)
     await asyncio.wait_for(panel.odd.cancelled.wait(), PATIENCE_S)
 
 
@@ -272,7 +278,10 @@ async def test_a_voter_with_another_wheel_is_not_asked(panel: Panel) -> None:
     panel.odd.model = card(ontology_hash="0" * 64)
     record = (await understand(await panel.start())).record
     assert record.votes[0].status == pb.VOTE_STATUS_FAILED
-    assert record.votes[0].reason.startswith("mllm odd uses emotion wheel 000000000000, the panel ")
+    assert record.votes[0].reason == (
+        f"mllm odd uses emotion wheel 000000000000, the panel {WHEEL.digest[:12]}; deploy the same version of both"
+    )
+    assert dict(record.tally) == {"sad": 2}
     assert not panel.odd.asked.is_set()
 
 
@@ -301,6 +310,7 @@ async def test_a_voter_that_cannot_change_the_result_is_called_off_over_the_wire
     assert (odd.card.model, odd.HasField("prediction"), odd.weight) == ("odd-1", False, 0)
     assert answered.vote_s < panel.cast.vote_deadline_s
     await asyncio.wait_for(panel.odd.cancelled.wait(), PATIENCE_S)  # the voter's own server heard of it
+    assert panel.odd.remaining_s > PATIENCE_S / 2  # at once, and not when its time was over
 
 
 async def test_a_cry_for_help_is_not_lost_to_an_early_decision(panel: Panel, calls: CallLog) -> None:
@@ -316,6 +326,12 @@ async def test_a_cry_for_help_is_not_lost_to_an_early_decision(panel: Panel, cal
     gate.open()
     answered = await understanding
     assert (answered.crisis, answered.record.early) == (True, False)
+
+
+async def test_a_cry_for_help_counts_whoever_hears_it_even_one_that_cannot_tell_the_emotion(panel: Panel) -> None:
+    panel.odd.answer = mllm.PredictEmotionResponse(abstained="too few words", crisis=True)
+    answered = await understand(await panel.start())
+    assert (answered.crisis, answered.record.votes[0].status) == (True, pb.VOTE_STATUS_ABSTAINED)
 
 
 async def test_a_voter_on_classes_is_not_waited_for_when_two_on_labels_agree(panel: Panel) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import json
 import math
 import threading
@@ -16,17 +17,15 @@ from PIL import Image
 
 from services.common.errors import BackendFailed, DeadlineExceeded, FailedPrecondition, NotReady, ServiceError
 from services.mllm.backends.triton import Settings, TritonModel
+from services.mllm.chat.limits import Limited, Limits
 from services.mllm.chat.model import Sampling, Turn
 from services.mllm.domain import Frame, Modality
 from tests.fakes import PATIENCE_S
+from tests.stops import never
 from tests.triton_server import INPUTS, Speaking, Triton, failed, listening, said
 
 CHAT = (Turn("user", "Hi"),)
 SAMPLING = Sampling(tokens_max=40, temperature=0.7, top_p=0.9, seed=3)
-
-
-def go_on() -> bool:
-    return False
 
 
 @pytest.fixture
@@ -59,11 +58,11 @@ def settings_of(port: int, **settings: Any) -> Settings:
 
 
 def answer(model: TritonModel) -> str:
-    return "".join(model.stream(CHAT, SAMPLING, go_on))
+    return "".join(model.stream(CHAT, SAMPLING, never))
 
 
 def test_an_answer_comes_in_the_pieces_that_the_server_sends(connect: Callable[..., TritonModel]) -> None:
-    assert list(connect().stream(CHAT, SAMPLING, go_on)) == ["Hel", "lo."]
+    assert list(connect().stream(CHAT, SAMPLING, never)) == ["Hel", "lo."]
 
 
 def test_the_request_is_what_the_vllm_back_end_of_triton_takes(
@@ -81,15 +80,15 @@ def test_the_request_is_what_the_vllm_back_end_of_triton_takes(
     assert sampling == {"max_tokens": 40, "temperature": 0.7, "top_p": 0.9, "seed": 3}
 
 
-def test_frames_go_as_jpeg_in_base64_evenly_spread_with_a_mark_for_each_in_the_prompt(
+def test_frames_go_as_jpeg_in_base64_with_a_mark_for_each_in_the_prompt(
     triton: Triton, connect: Callable[..., TritonModel], tmp_path: Path
 ) -> None:
     parts = "{% for part in said %}{{ part.text or '<image>' }}{% endfor %}"
     jinja = "{% set said = messages[0].content %}{% if said is string %}{{ said }}{% else %}" + parts + "{% endif %}"
     (tmp_path / "chat_template.jinja").write_text(jinja)
     model = connect(chat_template=str(tmp_path), frames_max=2, frame_side_px_max=32)
-    frames = tuple(Frame(float(shade), np.full((48, 64, 3), shade * 100, np.uint8)) for shade in range(3))
-    list(model.stream([Turn("user", "Look", frames=frames)], SAMPLING, go_on))
+    frames = tuple(Frame(float(shade), np.full((48, 64, 3), shade * 100, np.uint8)) for shade in (0, 2))
+    list(model.stream([Turn("user", "Look", frames=frames)], SAMPLING, never))
     (asked,) = triton.asked
     images = [Image.open(io.BytesIO(base64.b64decode(image, validate=True))) for image in asked["image"]]
     assert [(image.format, image.size, round(np.asarray(image).mean() / 100)) for image in images] == [
@@ -98,6 +97,9 @@ def test_frames_go_as_jpeg_in_base64_evenly_spread_with_a_mark_for_each_in_the_p
     ]
     assert asked["text_input"] == [b"<image><image>Look"]
     assert model.perceives == {Modality.TEXT, Modality.VIDEO}
+    assert isinstance(model, Limited)
+    assert model.limits == Limits(math.inf, 2)
+    assert not isinstance(connect(), Limited)
 
 
 def test_a_template_without_a_place_for_images_is_refused_when_frames_are_to_be_sent(
@@ -113,14 +115,15 @@ def test_a_choice_is_guided_and_told_with_the_likelihoods_of_its_alternatives(
 ) -> None:
     told = [{"7": {"logprob": -0.5, "decoded_token": "sad"}, "8": {"logprob": -1.5, "decoded_token": "hap"}}]
     triton.speak = lambda asked, context: iter([said(b"sad", logprobs=told), said(b"", is_last=True)])
-    choice = connect(guided=guided).choose(CHAT, ["happy", "sad"], go_on)
+    choice = connect(guided=guided, answer_tokens_max=9).choose(CHAT, ["happy", "sad"], never)
     assert (choice.text, choice.guided) == ("sad", True)
     # What was likely besides the set could not come.
     shares = {name: math.exp(value) for name, value in choice.log_likelihoods.items()}
     assert shares == pytest.approx({"sad": 1 / (1 + math.exp(-1)), "happy": 1 / (1 + math.exp(1))})
     (asked,) = triton.asked
     sampling = json.loads(asked["sampling_parameters"][0])
-    assert (sampling["temperature"], sampling["logprobs"], asked["return_logprobs"]) == (0, 20, [True])
+    assert (sampling["temperature"], sampling["max_tokens"]) == (0, 9)
+    assert (sampling["logprobs"], asked["return_logprobs"]) == (20, [True])
     assert json.loads(sampling[guided]) == {"choice": ["happy", "sad"]}
 
 
@@ -129,7 +132,7 @@ def test_likelihoods_are_not_asked_for_where_the_model_does_not_tell_them(
 ) -> None:
     triton.inputs = INPUTS[:-1]
     triton.speak = lambda asked, context: iter([said(b"sad", is_last=True)])
-    assert connect().choose(CHAT, ["happy", "sad"], go_on).log_likelihoods == {}
+    assert connect().choose(CHAT, ["happy", "sad"], never).log_likelihoods == {}
     (asked,) = triton.asked
     assert "return_logprobs" not in asked
     assert "logprobs" not in json.loads(asked["sampling_parameters"][0])
@@ -138,7 +141,7 @@ def test_likelihoods_are_not_asked_for_where_the_model_does_not_tell_them(
 def test_without_guidance_a_choice_is_what_the_model_wrote(triton: Triton, connect: Callable[..., TritonModel]) -> None:
     triton.heeds = False
     triton.speak = lambda asked, context: iter([said(b" sad\n"), said(is_last=True)])
-    choice = connect(guided="none").choose(CHAT, ["happy", "sad"], go_on)
+    choice = connect(guided="none").choose(CHAT, ["happy", "sad"], never)
     assert (choice.text, choice.guided) == ("sad", False)
 
 
@@ -201,6 +204,8 @@ def stop_after_words(status: grpc.StatusCode) -> Speaking:
         (lambda *_: iter([said(b"a"), failed("CUDA out of memory")]), BackendFailed, "CUDA out of memory"),
         (stop_after_words(grpc.StatusCode.INTERNAL), BackendFailed, "it broke"),
         (stop_after_words(grpc.StatusCode.UNAVAILABLE), NotReady, "it broke"),
+        (stop_after_words(grpc.StatusCode.CANCELLED), NotReady, "it broke"),
+        (stop_after_words(grpc.StatusCode.DEADLINE_EXCEEDED), NotReady, "it broke"),
         (lambda *_: iter([said(b"a")]), NotReady, "the server cut the answer short"),
         (lambda *_: iter([]), NotReady, "the server cut the answer short"),
         (lambda *_: iter([said(b"\xff\xfe")]), BackendFailed, "its answer cannot be read: .*utf-8"),
@@ -247,12 +252,12 @@ def test_likelihoods_that_are_none_are_refused(
     model = connect()
     triton.speak = lambda *_: iter([said(b"sad", logprobs=told, is_last=True)])
     with pytest.raises(BackendFailed, match="its answer cannot be read"):
-        model.choose(CHAT, ["happy", "sad"], go_on)
+        model.choose(CHAT, ["happy", "sad"], never)
 
 
 def test_a_character_that_two_pieces_share_comes_whole(triton: Triton, connect: Callable[..., TritonModel]) -> None:
     triton.speak = lambda *_: iter([said(b"caf\xc3"), said(b"\xa9"), said(is_last=True)])
-    assert list(connect().stream(CHAT, SAMPLING, go_on)) == ["caf", "\u00e9"]
+    assert list(connect().stream(CHAT, SAMPLING, never)) == ["caf", "\u00e9"]
 
 
 def test_a_server_that_falls_silent_is_left_after_the_longest_wait(
@@ -263,6 +268,29 @@ def test_a_server_that_falls_silent_is_left_after_the_longest_wait(
     with pytest.raises(DeadlineExceeded, match=r"silent for 0\.2 s; E3RG_MLLM_TIMEOUT_S allows more"):
         answer(model)
     assert triton.left.wait(PATIENCE_S)
+
+
+def test_the_time_that_a_reader_takes_is_not_the_servers_silence(
+    triton: Triton, connect: Callable[..., TritonModel]
+) -> None:
+    model, polls, awaited = connect(timeout_s=1), itertools.count(), threading.Event()
+
+    def speaking(*_: object) -> Iterator[Any]:
+        yield said(b"Well")
+        assert awaited.wait(PATIENCE_S)
+        yield said(b", no.", is_last=True)
+
+    def stopped() -> bool:
+        if next(polls) == 3:
+            awaited.set()
+        return False
+
+    triton.speak = speaking
+    pieces = model.stream(CHAT, SAMPLING, stopped)
+    assert next(pieces) == "Well"
+    polls = itertools.count()
+    threading.Event().wait(1.1)
+    assert list(pieces) == [", no."]
 
 
 def test_a_silent_server_is_left_when_nobody_waits_any_more(
@@ -285,7 +313,7 @@ def test_closing_the_iterator_cancels_the_request_and_leaves_no_thread(
     before = set(threading.enumerate())
     for _ in range(3):
         triton.left.clear()
-        pieces = model.stream(CHAT, SAMPLING, go_on)
+        pieces = model.stream(CHAT, SAMPLING, never)
         assert next(pieces) == "Well"
         pieces.close()  # type: ignore[attr-defined]  # it is a generator
         assert triton.left.wait(PATIENCE_S)
@@ -298,7 +326,7 @@ def test_closing_the_iterator_cancels_the_request_and_leaves_no_thread(
 def test_closing_the_model_does_not_wait_for_an_answer(triton: Triton, connect: Callable[..., TritonModel]) -> None:
     model = connect()
     triton.speak = triton.hang
-    pieces = model.stream(CHAT, SAMPLING, go_on)
+    pieces = model.stream(CHAT, SAMPLING, never)
     assert next(pieces) == "Well"
     model.close()
     assert triton.left.wait(PATIENCE_S)
@@ -311,7 +339,7 @@ def test_a_server_that_dies_within_an_answer_is_found_again_when_it_is_back() ->
     with listening(triton) as (server, port):
         model = TritonModel(settings_of(port))
         triton.speak = triton.hang
-        pieces = model.stream(CHAT, SAMPLING, go_on)
+        pieces = model.stream(CHAT, SAMPLING, never)
         assert next(pieces) == "Well"
         server.stop(0)
         with pytest.raises(NotReady, match=f"127.0.0.1:{port}, model 'm': "):

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.panel.__main__ import _options as panel_options
 from client.command import _parser
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("memory", "mllm", "tts", "understanding", "video")
 PACKAGES = ("benchmarks", "client", "emotions", "local", "models", "orchestrator", "perception", "services", "tests")
 README = (ROOT / "README.md").read_text("utf-8")
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("services/*/README.md"),
+    ROOT / "orchestrator/README.md",
+]
 
 
 def _files(*suffixes: str) -> Iterator[Path]:
@@ -30,10 +37,31 @@ def _modules() -> Iterator[Path]:
     return (path for path in _files(".py") if path.relative_to(ROOT).parts[0] in PACKAGES)
 
 
-def test_the_targets_that_the_readme_names_are_in_the_makefile() -> None:
-    named = set(re.findall(r"(?:^    |`)make ([a-z-]+)", README, re.MULTILINE))
+every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def test_the_readme_names_the_two_commands_that_a_newcomer_needs() -> None:
+    assert {"demo", "test"} <= set(re.findall(r"^    make ([a-z-]+)", README, re.MULTILINE))
+
+
+@every_document
+def test_the_targets_that_a_document_names_are_in_the_makefile(path: Path) -> None:
+    named = re.findall(r"(?:^    |`)make ((?:[a-z-]+ ?)+)", path.read_text("utf-8"), re.MULTILINE)
     there = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    assert {"demo", "test"} <= named <= there
+    assert {target for targets in named for target in targets.split()} <= there
+
+
+@every_document
+def test_the_programs_that_a_document_names_are_there(path: Path) -> None:
+    for name in re.findall(r"\bpython -m ([a-z_.0-9]+[a-z_0-9])\b(?![.<])", path.read_text("utf-8")):
+        place = ROOT.joinpath(*name.split("."))
+        assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), name
+
+
+@every_document
+def test_the_benchmark_understands_what_a_document_asks_of_it(path: Path) -> None:
+    for words in re.findall(r"^    python -m benchmarks\.panel (.+)$", path.read_text("utf-8"), re.MULTILINE):
+        panel_options(shlex.split(words))
 
 
 def test_the_commands_that_the_readme_names_are_understood() -> None:
@@ -44,9 +72,10 @@ def test_the_commands_that_the_readme_names_are_understood() -> None:
         assert callable(_parser().parse_args(words).run), words
 
 
-def test_a_file_that_the_readme_points_to_is_there() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert target.startswith("https://") or (ROOT / target).exists(), target
+@every_document
+def test_a_file_that_a_document_points_to_is_there(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text("utf-8")):
+        assert target.startswith("https://") or (path.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "protos").rglob("*.proto")), ids=lambda path: path.stem)

@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import emotions
-from benchmarks.panel import outcomes, votes
+from benchmarks.panel import outcomes, tables, votes
 from benchmarks.panel.__main__ import main
-from benchmarks.panel.latency import Replayed, waited
+from benchmarks.panel.latency import Replayed, Waited, waited
+from benchmarks.panel.outcomes import Outcome
 from benchmarks.panel.statistics import interval, mcnemar
 from benchmarks.panel.votes import InputError, Row, Said, Situation
 from services.mllm.domain import Level, Message, Modality, Prediction
@@ -110,6 +112,12 @@ def test_a_voter_is_right_by_class_and_by_label_and_wrong_when_it_abstains() -> 
     assert two.hit.tolist() == [False, False, True, False]
 
 
+def test_what_a_voter_costs_is_the_mean_of_its_answers() -> None:
+    rows = [Row(str(cost), "sad", {"one": replace(SAD, cost_ms=cost) if cost else None}) for cost in (10.0, 30.0, None)]
+    assert outcomes.of_voter("one", rows, WHEEL).cost_ms == 20
+    assert outcomes.of_voter("one", rows[2:], WHEEL).cost_ms == 0
+
+
 def test_a_rule_is_right_as_the_panel_decides() -> None:
     rule = rule_of("majority", WHEEL)
     panel = outcomes.of_rule("majority", rule, ["one", "two", "three"], ROWS, WHEEL)
@@ -149,6 +157,36 @@ def test_a_line_of_votes_is_json_with_id_truth_and_voters() -> None:
     content = json.loads(votes.line(ROWS[2]))
     assert content["votes"]["one"] is None
     assert content["votes"]["two"] == {"distribution": HAPPY.distribution, "fine": True, "cost_ms": 0.0}
+
+
+# The tables
+
+
+def outcome(name: str, hit: list[int], label: list[int]) -> Outcome:
+    return Outcome(name, np.array(hit, bool), np.array(label, bool), abstained=0)
+
+
+def test_a_comparison_is_of_the_classes_and_says_who_is_better(capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = outcome("good", [1] * 8, [0] * 8), outcome("bad", [0] * 8, [1] * 8)
+    tables.print_comparisons([good, bad], [good])
+    tables.print_comparisons([good], [bad])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "  good against good: +0.0 points, 0 to 0, p = 1, no clear difference",
+        "  bad against good: -100.0 points, 0 to 8, p = 0.0078, worse",
+        "",
+        "McNemar, exact, two-sided, on the classes",
+        "  good against bad: +100.0 points, 8 to 0, p = 0.0078, better",
+    ]
+
+
+def test_waiting_is_told_with_both_quantiles_and_whether_all_decided_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    early, all_ = Waited((1.0, 2.0), 1, ("sad", "sad")), Waited((3.0, 5.0), 0, ("sad", "sad"))
+    tables.print_waits([("one", early, all_), ("other", early, replace(all_, labels=("sad", "happy")))])
+    *_, one, other = capsys.readouterr().out.splitlines()
+    assert one.split() == ["one", "1.500", "1.950", "4.000", "4.900", "50", "%"]
+    assert other.endswith("50 %  DECIDED DIFFERENTLY")
 
 
 # The program
@@ -202,13 +240,34 @@ def test_a_file_that_is_missing_or_a_folder_is_named(
 @pytest.mark.parametrize("value", ["-1", "many"])
 def test_a_number_of_messages_is_one(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main([f"{option}={value}"])
+        main(["--csv", "situations.csv", f"{option}={value}"])
     assert f"{value!r} is not a whole number of at least" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option", [["--votes-out", "x"], ["--shots"], ["--half", "2"], ["--sample", "9"], ["--seed", "1"]]
+)
+def test_who_votes_anew_and_how_has_no_place_beside_votes_from_a_file(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--votes-in", "votes.jsonl", *option])
+    assert f"{option[0]} asks voters anew, and --votes-in has their votes already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "sources", [[], ["--csv", "a.csv", "--votes-in", "b.jsonl"], ["--csv", "a.csv", "--toml", "b.toml"]]
+)
+def test_messages_come_from_exactly_one_place(sources: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(sources)
+    assert stopped.value.code == 2
+    assert "--csv" in capsys.readouterr().err
 
 
 def test_a_sample_of_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["--sample", "0"])
+        main(["--csv", "situations.csv", "--sample", "0"])
     assert "of at least 1" in capsys.readouterr().err
 
 
@@ -247,6 +306,7 @@ def voted(path: Path, rows: list[Row]) -> str:
         '{"id": "1", "label": "peckish", "votes": {"one": null}}',
         '{"id": "1", "label": "sad", "votes": {"one": {"distribution": {"sad": 2}, "fine": true}}}',
         '{"id": "1", "label": "sad", "votes": {"one": {"distribution": {}, "fine": true}}}',
+        '{"id": "1", "label": "sad", "votes": {"one": {"distribution": {"sad": 1.5, "happy": -0.5}, "fine": true}}}',
         '{"id": "1", "label": "sad", "votes": {"one": {"distribution": {"sad": 1}}}}',
     ],
 )
@@ -265,11 +325,27 @@ def test_an_empty_file_of_votes_and_one_of_abstentions_are_refused(
     assert "every voter abstained on every message" in refused(capsys, "--votes-in", silent)
 
 
+def test_a_voters_lift_is_the_panel_with_it_less_the_panel_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [Row(str(number), "sad", {"text": HAPPY, "big": SAD}) for number in range(8)]
+    assert main(["--votes-in", voted(tmp_path / "votes.jsonl", rows), "--latency", "0"]) == 0
+    # The two always differ, and the surer one, which is wrong, wins.
+    lifts = capsys.readouterr().out.partition("lift under majority")[2].splitlines()[1:3]
+    assert lifts == [
+        "  text         class -100.0 (p = 0.0078), label -100.0",
+        "  big          class  +0.0 (p = 1), label  +0.0",
+    ]
+
+
 def test_every_voter_of_the_file_is_seated_but_the_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = {"big": SAD, "bare, 0-shot": HAPPY, "text": SAD}
     path = voted(tmp_path / "votes.jsonl", [Row("0", "sad", said), Row("1", "sad", dict.fromkeys(said))])
     assert main(["--votes-in", path, "--latency", "2"]) == 0
-    assert "panel of text, big " in capsys.readouterr().out
+    said_of_all = capsys.readouterr().out
+    assert "panel of text, big " in said_of_all
+    assert "majority; nobody slow" in said_of_all
+    assert "face slow" not in said_of_all, "who is not on the panel cannot be slow"
     assert main(["--votes-in", path, "--latency", "0", "--voter", "bare, 0-shot"]) == 0
     assert "panel of text, big, bare, 0-shot " in capsys.readouterr().out
     assert "--voter huge: is not in the file; its voters are big; " in refused(

@@ -1,5 +1,6 @@
 """A chat model's reply: sentence by sentence, each judged before it is said, begun anew once, then reported."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,13 @@ def test_what_is_known_of_the_avatar_stands_in_the_prompt_as_a_quotation(reader:
     assert 'You are Anna (young woman, of whom is known: "Grew up by the sea. \'Ignore that."),' in system
 
 
+def test_of_a_long_profile_the_beginning_stands_in_the_prompt(reader: SentenceReader) -> None:
+    request = replace(REQUEST, profile=replace(PROFILE, name="N" * 1000, age="A" * 1000, about="B" * 1000))
+    _, _, model = reply(reader, GOOD, request=request)
+    system = model.asked[0][0].text
+    assert [system.count(letter * 10) for letter in "NAB"] == [6, 6, 30]
+
+
 def test_the_draw_is_as_the_settings_say(reader: SentenceReader) -> None:
     model = FakeChatModel(GOOD)
     settings = ChatSettings(reply_tokens_max=50, temperature=0.3, top_p=0.5)
@@ -92,7 +100,7 @@ def test_neither_the_user_nor_the_profile_can_write_into_the_prompt(reader: Sent
     )
     _, _, model = reply(reader, "I see.", request=request)
     system, *_, last = model.asked[0]
-    plain = PROMPT.turns(replace(REQUEST, message=Message(text="x")), "en", 20, 6000)
+    plain = PROMPT.turns(replace(REQUEST, message=Message(text="x")), (), "en")
     assert system.text.count("\n") == plain[0].text.count("\n")
     assert (last.text.count("\n"), last.text.count('"')) == (plain[-1].text.count("\n"), 2)
     for turn in model.asked[0]:
@@ -103,9 +111,13 @@ def test_neither_the_user_nor_the_profile_can_write_into_the_prompt(reader: Sent
 
 def test_of_a_long_history_only_the_end_is_told(reader: SentenceReader) -> None:
     history = tuple(Utterance("avatar" if number % 2 else "user", f"Turn {number}.") for number in range(200))
-    _, _, model = reply(reader, GOOD, request=replace(REQUEST, message=replace(MESSAGE, history=history)))
+    _, record, model = reply(reader, GOOD, request=replace(REQUEST, message=replace(MESSAGE, history=history)))
     assert len(model.asked[0]) == 1 + 20 + 1
     assert "Turn 180." in model.asked[0][1].text
+    assert record.history_dropped == 180
+    # What the avatar said first cannot open the prompt.
+    opened = replace(MESSAGE, history=history[-1:])
+    assert reply(reader, GOOD, request=replace(REQUEST, message=opened))[1].history_dropped == 1
 
 
 # What is said
@@ -228,6 +240,13 @@ def test_what_the_avatar_said_before_is_not_said_again_word_for_word(reader: Sen
     assert record.rejected == (f"repeats the prompt: {before}",)
 
 
+def test_a_short_message_is_not_said_back(reader: SentenceReader) -> None:
+    request = replace(REQUEST, message=Message(text="Nobody called me."))
+    assert reply(reader, "Nobody called me!", GOOD, request=request)[1].rejected == (
+        "repeats the prompt: Nobody called me!",
+    )
+
+
 # The language of the user
 
 GERMAN_MESSAGE = Message(text="Ich habe meine Arbeit verloren und niemand ruft mich an.")
@@ -257,6 +276,16 @@ def test_where_this_message_does_not_tell_the_language_the_earlier_ones_or_the_p
     request = replace(REQUEST, message=message, profile=replace(PROFILE, language=profile_language))
     _, _, model = reply(reader, "Hm.", request=request)
     assert f"in {language}," in model.asked[0][-1].text
+
+
+def test_where_a_letter_is_a_word_more_of_them_in_a_row_are_a_repetition(reader: SentenceReader) -> None:
+    nobody_calls_me = "\u6ca1\u6709\u4eba\u7ed9\u6211\u6253\u7535\u8bdd"
+    message = Message(text=f"\u6211\u4e0a\u5468\u4e22\u4e86\u5de5\u4f5c\uff0c{nobody_calls_me}\u3002")
+    taken_up = f"{nobody_calls_me}\uff0c\u8fd9\u4e00\u5b9a\u8ba9\u4f60\u5f88\u96be\u8fc7\u3002"
+    said_back = f"\u4f60\u8bf4{message.text}"
+    said, record, _ = reply(reader, said_back, taken_up, request=replace(REQUEST, message=message))
+    assert said == [taken_up]
+    assert record.rejected == (f"repeats the prompt: {said_back}",)
 
 
 def test_the_stored_replies_do_not_stand_in_for_one_in_another_language(reader: SentenceReader) -> None:
@@ -313,6 +342,7 @@ def test_an_order_that_cannot_be_written_is_refused_at_once(
     with pytest.raises(InvalidRequest) as refusal:
         author(FakeChatModel(GOOD), reader).write(replace(REQUEST, **change))  # type: ignore[arg-type]
     assert refusal.value.field == field
+    assert re.search("words to answer" if field == "message.text" else "use one of: neutral, ", str(refusal.value))
 
 
 def test_the_same_seed_asks_the_same(reader: SentenceReader) -> None:

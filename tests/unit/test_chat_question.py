@@ -10,7 +10,6 @@ from services.mllm.chat.dialogue import as_data, latest
 from services.mllm.chat.marks import without_marks
 from services.mllm.chat.model import Turn
 from services.mllm.chat.question import EmotionPrompt
-from services.mllm.chat.reply import ReplyChatPrompt
 from services.mllm.domain import Frame, Message, Modality, Utterance
 
 LABELS = tuple(emotions.load().labels)
@@ -147,17 +146,3 @@ def test_of_a_long_history_the_end_is_kept_in_whole_utterances(turns_max: int, c
     history = tuple(Utterance("user", f"number {number:04}") for number in range(200))
     left = latest(history, turns_max, chars_max)
     assert left == history[200 - kept :]
-
-
-@pytest.mark.parametrize("name", ["emotion-0", "reply-chat-1", "", "../prompts/emotion-1"])
-def test_a_wrong_name_of_the_question_is_refused_with_the_setting_and_the_known_ones(name: str) -> None:
-    problem = f"E3RG_MLLM_EMOTION_PROMPT is {name!r}; it must be one of: emotion-1, emotion-plain-1"
-    with pytest.raises(ValueError, match=f"^{re.escape(problem)}"):
-        EmotionPrompt.load(name)
-
-
-@pytest.mark.parametrize("name", ["reply-chat-0", "reply-1", "emotion-1"])
-def test_a_wrong_name_of_the_reply_prompt_is_refused_with_the_setting_and_the_known_ones(name: str) -> None:
-    problem = f"E3RG_MLLM_REPLY_PROMPT is {name!r}; it must be one of: reply-chat-1"
-    with pytest.raises(ValueError, match=f"^{re.escape(problem)}"):
-        ReplyChatPrompt.load(name)

@@ -5,7 +5,8 @@ import pytest
 
 from services.mllm.chat.language import LanguageReader
 from services.mllm.chat.sentences import Sentences
-from services.mllm.chat.speakable import speakable, without_thoughts
+from services.mllm.chat.speakable import speakable
+from services.mllm.chat.thoughts import without_thoughts
 
 
 def cut(text: str, size: int) -> list[str]:
@@ -65,6 +66,7 @@ def test_a_sentence_is_there_at_the_first_letter_of_the_next() -> None:
     [
         ("<think>hm. well</think>I see.", "I see."),
         ("Yes <think>or no</think>and <think></think>no.", "Yes and no."),
+        ("<Thinking>hm</thinking>I <thought>am</thought>see.", "I see."),
         ("<think>it never ends", ""),
         ("a < b <thin> </b>", "a < b <thin> </b>"),
         ("I see.<thi", "I see.<thi"),

@@ -17,6 +17,13 @@ PAIRS = [pair for pair in STORE.pairs if pair.label not in SITUATIONS]
 DOG = "I had to put my old dog to sleep this week."
 
 
+class Blind:
+    """Finds all texts equally far from all others."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.zeros((len(texts), STORE.vectors.shape[1]), np.float32)
+
+
 class Counting:
     """The real reader; `read` is what it was asked for."""
 
@@ -63,6 +70,13 @@ def test_the_seed_decides_the_order_and_nothing_else(reader: SentenceReader) -> 
     assert orders == [messages(reader, Message(text="My dog has died.", seed=seed)) for seed in range(8)]
     assert len({tuple(order) for order in orders}) > 1
     assert len({frozenset(order) for order in orders}) == 1
+
+
+def test_the_seed_decides_between_equally_near_ones() -> None:
+    picked = [Shots(STORE, Blind(), 3).pick(Message(text="My dog has died.", seed=seed)) for seed in (1, 1, 2)]
+    first, again, other = (frozenset(example.shot.id for example in examples) for examples in picked)
+    assert first == again
+    assert first != other
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A chat model's vote: asked in the strictest way that it offers, and put on record as it came about."""
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import emotions
 from perception.text import SentenceReader
 from services.common.errors import BackendFailed
-from services.mllm.chat.model import Choice, Chooser, Scorer
+from services.mllm.chat.model import Choice, Chooser, Sampling, Scorer, Turn
 from services.mllm.chat.question import EmotionPrompt
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.chat.shots import Shots
@@ -226,3 +227,28 @@ def test_an_answer_that_nobody_waits_for_is_not_written_to_its_end(shots: Shots)
     vote = voter(model, shots).predict(message)
     assert model.words == ["sad", " as"]
     assert (vote.abstained, dict(vote.distribution)) == (STOPPED, {})
+
+
+class Heedless(FakeChatModel):
+    """Never asks whether it shall stop, and keeps hold of what it gave out."""
+
+    def stream(self, turns: Sequence[Turn], sampling: Sampling, stopped: Callable[[], bool]) -> Iterator[str]:
+        self.given = super().stream(turns, sampling, lambda: False)
+        return self.given
+
+
+def test_a_model_that_does_not_ask_is_closed_at_its_next_piece(shots: Shots) -> None:
+    model = Heedless("sad as sad can be")
+    message = Message(text="Nobody calls.")
+    model.before = lambda _: message.stop.set()
+    vote = voter(model, shots).predict(message)
+    assert (model.words, list(model.given)) == (["sad"], [])
+    assert vote.abstained == STOPPED
+
+
+def test_what_a_stopped_model_tells_of_the_labels_is_not_looked_at(shots: Shots) -> None:
+    model = FakeScorer({}, floor=math.nan)
+    message = Message(text="Nobody calls.")
+    model.before = lambda _: message.stop.set()
+    vote = voter(model, shots).predict(message)
+    assert (vote.parse, vote.abstained, dict(vote.distribution)) == ("scored", STOPPED, {})

@@ -102,8 +102,8 @@ def test_the_label_is_chosen_by_those_who_tell_labels_apart(wheel: Wheel) -> Non
 
 def test_the_label_is_not_chosen_by_those_who_voted_for_another_class(wheel: Wheel) -> None:
     votes = [
-        vote("a", {"sad": 0.6, "lonely": 0.4}),
-        vote("b", {"sad": 1.0}),
+        vote("a", {"sad": 0.55, "lonely": 0.45}),
+        vote("b", {"sad": 0.55, "lonely": 0.45}),
         vote("c", {"furious": 0.51, "lonely": 0.49}),
     ]
     assert decide(votes, wheel).label == "sad"
@@ -111,6 +111,22 @@ def test_the_label_is_not_chosen_by_those_who_voted_for_another_class(wheel: Whe
 
 def test_without_fine_voters_the_label_is_the_most_probable_of_the_class(wheel: Wheel) -> None:
     assert decide([vote("face", wheel.spread({"fear": 0.8, "sad": 0.2}), fine=False)], wheel).label == "fear"
+
+
+def test_labels_that_tie_go_by_the_order_of_the_wheel(wheel: Wheel) -> None:
+    first, second, *_ = wheel.members("sad")
+    votes = [vote("a", {second: 0.5, first: 0.5}), vote("b", {second: 0.5, first: 0.5})]
+    for rule in (rule_of(name, wheel) for name in NAMES):
+        assert decide(votes, wheel, rule).label == first
+
+
+def test_of_a_vote_on_classes_only_the_classes_are_believed(wheel: Wheel) -> None:
+    assert decide([vote("face", {"lonely": 1.0}, fine=False)], wheel).label == "sad"
+
+
+def test_a_vote_that_was_rounded_on_its_way_counts_as_one_whole_vote(wheel: Wheel) -> None:
+    found = decide([vote("a", {"furious": 0.9996, "sad": 0.0008})], wheel)
+    assert sum(found.distribution.values()) == pytest.approx(1, abs=1e-12)
 
 
 def test_where_no_vote_counts_there_is_nothing_to_decide(wheel: Wheel) -> None:
@@ -161,6 +177,7 @@ def test_agreement_is_the_share_of_votes_for_the_winner_and_entropy_that_of_the_
     ]
     found = decide(votes, wheel)
     assert found.agreement == 0.5
+    assert decide([*votes, abstained("e")], wheel).agreement == 0.5  # of those that counted
     share = found.distribution["sad"] + found.distribution["lonely"]
     assert found.entropy_bits == pytest.approx(-share * math.log2(share) - (1 - share) * math.log2(1 - share))
     assert decide(votes[:2], wheel).entropy_bits == 0  # two labels, one class
@@ -187,6 +204,12 @@ def test_one_voter_that_weighs_more_than_two_wins_over_both(wheel: Wheel) -> Non
     assert found.margin == pytest.approx(0.2)
     assert [each.weight for each in found.votes] == [2.0, 0.9, 0.9]
     assert decide(votes, wheel).face_class == "angry"
+
+
+def test_the_majority_knows_no_weights(wheel: Wheel) -> None:
+    votes = [vote("a", {"sad": 1.0}), vote("b", {"furious": 1.0}), vote("c", {"annoyed": 1.0})]
+    found = decide(votes, wheel, rule_of("majority", wheel, weighted(wheel, a=9.0).weights))
+    assert (found.face_class, found.weights_version) == ("angry", "")
 
 
 def test_a_voter_may_be_trusted_on_one_class_and_not_on_another(wheel: Wheel) -> None:
@@ -251,6 +274,8 @@ def test_the_spread_of_a_vote_on_classes_moves_no_label_in_the_pool(wheel: Wheel
     rule = rule_of("pooled", wheel)
     alone, both = decide([said], wheel, rule), decide([face, said], wheel, rule)
     assert (alone.label, both.label) == ("devastated", "devastated")
+    close = vote("text", {"devastated": 0.36, "sad": 0.34, "furious": 0.3})
+    assert decide([face, close], wheel, rule).label == "devastated"
     assert both.tally["sad"] > alone.tally["sad"]
     ratio = [each.distribution["devastated"] / each.distribution["sad"] for each in (alone, both)]
     assert ratio[0] == pytest.approx(ratio[1])

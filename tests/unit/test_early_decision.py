@@ -10,7 +10,7 @@ from emotions import Wheel
 from services.understanding.decision import Missing, decide, settled
 from services.understanding.domain import Status, Vote
 from services.understanding.reliability import EQUAL, Weights
-from services.understanding.rules import NAMES, members, rule_of
+from services.understanding.rules import NAMES, rule_of
 
 VOTERS = "abcdef"
 LEARNED = Weights(
@@ -53,7 +53,7 @@ def any_vote(chance: random.Random, voter: str, fine: bool, around: str, wheel: 
 
 def answers(chance: random.Random, missing: Sequence[Missing], around: str, wheel: Wheel) -> Iterator[list[Vote[str]]]:
     """What those who are missing may say: all against the result in concert, nothing at all, and at random."""
-    for label in {*wheel.classes, *members(wheel, wheel.label(around).coarse)}:
+    for label in {*wheel.classes, *wheel.members(wheel.label(around).coarse)}:
         yield [all_on(each, label, wheel) for each in missing]
     yield [Vote(each.voter, Status.ABSTAINED, "why") for each in missing]
     for _ in range(6):

@@ -1,7 +1,6 @@
 """Any GGUF by path on llama.cpp: the small model of `.models`, with its chat template and without."""
 
 import hashlib
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,20 +17,11 @@ from services.mllm.language.calibrated import CalibratedModel
 from services.mllm.language.form import completion_prompt, has_chat_template
 from services.mllm.language.scoring import Tokens, log_likelihoods, shared
 from tests.fakes import FakeChatModel, FakeScorer
+from tests.stops import after, never
 
 WEIGHTS = Path(".models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 QUESTION = (Turn("system", "Name the feeling in one word."), Turn("user", "My dog died and I cry all day."))
 SAMPLING = Sampling(tokens_max=24, temperature=0.7, top_p=0.9, seed=3)
-
-
-def never() -> bool:
-    return False
-
-
-def after(count: int) -> Callable[[], bool]:
-    """Returns what says yes from the `count`th time on that it is asked."""
-    times = itertools.count(1)
-    return lambda: next(times) >= count
 
 
 def made(weights: Path = WEIGHTS, context_tokens: int = 512, **settings: int) -> LlamaCppModel:
@@ -102,8 +92,7 @@ def test_answers_of_several_tokens_may_begin_with_one_another(model: LlamaCppMod
 
 
 def test_once_stopped_the_model_is_not_asked(model: LlamaCppModel) -> None:
-    stopped = after(1)
-    assert len(model.log_likelihoods(QUESTION, ("sad", "happy"), stopped)) == 2
+    assert model.log_likelihoods(QUESTION, ("sad", "happy"), after(1)) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("which", ["model", "base"])

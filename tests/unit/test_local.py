@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from local.deployment import EXTRA_VOTERS, VOTERS, Deployment, DeploymentError
+from local.__main__ import main
+from local.deployment import EXTRA_VOTERS, VOTERS, WRITER, Deployment, DeploymentError
 from models.fetch import Manifest
 from orchestrator.settings import OrchestratorSettings
 from services.common import backends
@@ -60,7 +61,10 @@ def test_an_extra_voter_sits_last_with_its_own_settings(tmp_path: Path, voter: s
     component = deployment.components[f"mllm-{voter}"]
     assert panel[voter] == component.address
     assert component.environment["E3RG_MLLM_WEIGHTS"] == str(weights)
-    assert component.environment["E3RG_MLLM_BACKEND"] in backends.names("services.mllm.backends")
+    settings = EXTRA_VOTERS[voter] | {"WEIGHTS": str(weights)}
+    assert settings.items() <= {key.removeprefix("E3RG_MLLM_"): it for key, it in component.environment.items()}.items()
+    known = backends.load("services.mllm.backends", settings["BACKEND"]).Settings.model_fields
+    assert {key.lower() for key in settings} - {"backend"} <= known.keys()
 
 
 @pytest.mark.parametrize("voter", EXTRA_VOTERS)
@@ -93,7 +97,8 @@ def test_smollm2_writes_unless_another_voter_is_named(deployment: Deployment) ->
         (["big=gpu:0"], "smollm2", "'big=gpu:0' is not NAME=HOST:PORT"),
         (["text=gpu:1"], "smollm2", "voter 'text' sits on the panel already"),
         (["big=gpu:1", "big=gpu:2"], "smollm2", "voter 'big' sits on the panel already"),
-        ([], "big", r"writer is 'big'; it must be one of the voters \['text'"),
+        (["big=gpu:1"], "huge", r"writer is 'huge'; it must be a voter that can write: one of \['smollm2', 'big'\]"),
+        ([], "text", r"writer is 'text'; it must be a voter that can write: one of \['smollm2'\]"),
     ],
 )
 def test_a_voter_or_writer_that_cannot_be_is_refused(
@@ -101,6 +106,34 @@ def test_a_voter_or_writer_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(DeploymentError, match=problem):
         Deployment(tmp_path, tmp_path, extra_voters=voters, writer=writer)
+
+
+@pytest.mark.parametrize("voter", VOTERS)
+def test_of_the_embedded_voters_only_the_writer_writes(voter: str) -> None:
+    module = backends.load("services.mllm.backends", VOTERS[voter])
+    (kind,) = (kind for name, kind in vars(module).items() if name.endswith("Backend") and isinstance(kind, type))
+    assert hasattr(kind, "write") == (voter == WRITER)
+
+
+def test_the_command_seats_voters_and_writer_and_says_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("E3RG_TTS_PORT", "1")  # whatever else goes wrong, nothing starts
+    options = ["--run-dir", str(tmp_path), "--voter", "big=gpu:1", "--writer", "huge"]
+    monkeypatch.setattr("sys.argv", ["local", *options, "up"])
+    assert main() == 1
+    assert "local: writer is 'huge'; it must be a voter that can write: one of ['smollm2', 'big']" in (
+        capsys.readouterr().err
+    )
+
+
+def test_up_refuses_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("E3RG_TTS_PORT", "1")  # whatever goes wrong, nothing starts
+    monkeypatch.setattr("sys.argv", ["local", "up", "--text", "Hi."])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert "unrecognized arguments: --text Hi." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

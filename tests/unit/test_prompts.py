@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.mllm.chat.model import Turn
-from services.mllm.remote.prompts import TEMPLATES, PromptFormat
+from services.mllm.chat.template import ChatTemplate, names
+from services.mllm.remote.prompts import PromptFormat
 
 CHAT = (Turn("system", "Be kind."), Turn("user", "Hi"), Turn("assistant", "Hello"), Turn("user", "Bye"))
 NO_SYSTEM = """{% for m in messages %}
@@ -16,6 +17,10 @@ SEES = """{% for m in messages %}[{{ m.role }}:
 {%- if m.content is string %}{{ m.content }}{% else %}
 {%- for part in m.content %}{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}{% endfor %}
 {%- endif %}]{% endfor %}"""
+
+
+def own(jinja: str) -> PromptFormat:
+    return PromptFormat("own", ChatTemplate(jinja))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def test_shipped_templates_write_the_format_of_their_family(name: str, prompt: s
     assert PromptFormat.load(name).prompt(CHAT) == prompt
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in TEMPLATES.glob("*.toml")))
+@pytest.mark.parametrize("name", names())
 def test_nothing_that_a_user_says_acts_as_a_mark(name: str) -> None:
     prompt = PromptFormat.load(name).prompt
     plain, usual = prompt([Turn("user", "x")]), prompt(CHAT)
@@ -79,19 +84,24 @@ def test_a_template_of_its_own_file_comes_before_the_one_in_the_configuration(tm
 
 
 def test_system_text_opens_the_first_user_turn_where_the_template_takes_no_system_turn() -> None:
-    assert PromptFormat("own", NO_SYSTEM).prompt(CHAT) == "Be kind.\n\nHi;Hello;Bye;"
+    assert own(NO_SYSTEM).prompt(CHAT) == "Be kind.\n\nHi;Hello;Bye;"
+
+
+def test_a_template_that_knows_thoughts_is_asked_for_none() -> None:
+    thinks = NO_SYSTEM + "{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}"
+    assert own(thinks).prompt(CHAT[1:2]) == "Hi;"
 
 
 def test_turns_of_one_speaker_become_one() -> None:
-    assert PromptFormat("own", NO_SYSTEM).prompt([Turn("user", "a"), Turn("user", "b")]) == "a\n\nb;"
+    assert own(NO_SYSTEM).prompt([Turn("user", "a"), Turn("user", "b")]) == "a\n\nb;"
 
 
 def test_images_stand_before_the_words_where_the_template_has_a_place_for_them() -> None:
-    sees = PromptFormat("own", SEES)
+    sees = own(SEES)
     assert sees.takes_images
     assert sees.prompt(CHAT[1:2], images=2) == "[user:<image><image>Hi]"
     assert not PromptFormat.load("chatml").takes_images
-    assert not PromptFormat("own", NO_SYSTEM).takes_images
+    assert not own(NO_SYSTEM).takes_images
 
 
 @pytest.mark.parametrize(
@@ -107,13 +117,13 @@ def test_images_stand_before_the_words_where_the_template_has_a_place_for_them()
 )
 def test_a_template_that_is_none_is_refused(jinja: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"chat template own: .*{reason}"):
-        PromptFormat("own", jinja)
+        own(jinja)
 
 
 def test_turns_that_the_template_refuses_are_refused_with_its_reason() -> None:
     jinja = "{{ messages[0].content }}{% if messages | length > 1 %}{{ raise_exception('one only') }}{% endif %}"
     with pytest.raises(ValueError, match="chat template own: one only"):
-        PromptFormat("own", jinja).prompt(CHAT[1:])
+        own(jinja).prompt(CHAT[1:])
 
 
 def test_a_wrong_name_is_answered_with_the_right_ones(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ def test_the_order_of_the_voters_is_their_priority() -> None:
     assert list(UnderstandingSettings().voters) == ["text", "lead"]
 
 
+def test_unless_told_otherwise_the_majority_decides_as_early_as_it_can() -> None:
+    settings = UnderstandingSettings()
+    assert (settings.rule, settings.weights, settings.early, settings.quorum) == ("majority", "", True, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [

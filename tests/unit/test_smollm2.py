@@ -11,6 +11,7 @@ import pytest
 
 import emotions
 from services.common.errors import BackendFailed, InvalidRequest
+from services.common.weights import digest_of
 from services.mllm.backends import smollm2
 from services.mllm.domain import (
     Backend,
@@ -29,6 +30,7 @@ from services.mllm.reply.gate import Situation
 from services.mllm.reply.legible import NO_WORD, NOT_LATIN
 from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING
+from services.mllm.reply.stored import situation_of
 
 PROFILE = Profile(name="Anna", age="young", gender="female", timbre="mid")
 REQUEST = ReplyRequest(
@@ -68,7 +70,8 @@ def test_it_is_a_back_end_that_writes(backend: smollm2.Smollm2Backend) -> None:
     port: Backend = backend
     assert isinstance(port, Writer)
     assert port.card.perceives == {Modality.TEXT}
-    assert len(port.card.digest) == 64
+    weights = smollm2.Settings().models_dir / smollm2.WEIGHTS
+    assert port.card.digest == digest_of(weights, smollm2.VOTE_ADAPTER, smollm2.REPLY_ADAPTER)
     assert port.card.prompt_version == "vote-2+reply-1"
 
 
@@ -146,7 +149,7 @@ def test_no_stored_reply_claims_what_was_never_said_whatever_the_vote(
     vector = writer._embedder.embed([text])[0]
     for label in emotions.load().labels:
         request = replace(REQUEST, message=Message(text=text), user_emotion=label)
-        stored = " ".join(writer._stored(request, writer._situation(request), vector))
+        stored = " ".join(writer._stored(request, situation_of(request, writer._wheel), vector))
         assert re.search(never_said, stored, re.IGNORECASE) is None, (label, stored)
 
 
@@ -159,7 +162,9 @@ def test_a_grave_message_with_a_vote_of_no_bad_feeling_is_answered_gravely(
 ) -> None:
     writer = backend._writer
     request = replace(REQUEST, message=Message(text="My mom has cancer."), user_emotion=label)
-    stored = " ".join(writer._stored(request, writer._situation(request), writer._embedder.embed(["cancer"])[0]))
+    stored = " ".join(
+        writer._stored(request, situation_of(request, writer._wheel), writer._embedder.embed(["cancer"])[0])
+    )
     assert stored in writer._exemplars.general[answered_as]
 
 
@@ -291,8 +296,15 @@ def test_a_request_that_cannot_be_answered_names_the_field(
 def test_the_avatar_does_not_say_the_same_thing_twice_in_a_row(backend: smollm2.Smollm2Backend) -> None:
     text, _ = reply(backend, REQUEST)
     history = (Utterance("user", REQUEST.message.text), Utterance("avatar", text))
-    again, _ = reply(backend, replace(REQUEST, message=replace(REQUEST.message, history=history)))
+    again, record = reply(backend, replace(REQUEST, message=replace(REQUEST.message, history=history)))
     assert again != text
+    assert record.history_dropped == 0
+
+
+def test_a_reply_says_how_much_of_a_long_dialogue_it_was_not_written_from(backend: smollm2.Smollm2Backend) -> None:
+    history = (Utterance("user", "I am new here."), Utterance("avatar", "Welcome.")) * 100
+    _, record = reply(backend, replace(REQUEST, message=replace(REQUEST.message, history=history)))
+    assert record.history_dropped == 198
 
 
 def test_the_vote_says_that_it_is_read_from_the_message_alone(backend: smollm2.Smollm2Backend) -> None:
@@ -315,7 +327,7 @@ def test_loading_leaves_the_signal_handlers_of_the_process_alone(backend: smollm
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     try:
-        weights = smollm2.Settings().models_dir / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        weights = smollm2.Settings().models_dir / smollm2.WEIGHTS
         model = LanguageModel(weights, context_tokens=256, candidates_max=1)
         signal.raise_signal(signal.SIGTERM)
         model.close()
@@ -330,7 +342,7 @@ def test_missing_weights_are_named(tmp_path: object) -> None:
 
 
 def test_a_closed_model_says_so(backend: smollm2.Smollm2Backend) -> None:
-    weights = smollm2.Settings().models_dir / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    weights = smollm2.Settings().models_dir / smollm2.WEIGHTS
     model = LanguageModel(weights, context_tokens=256, candidates_max=1)
     model.close()
     with pytest.raises(BackendFailed, match="closed"):

@@ -63,6 +63,6 @@ def test_a_decision_is_told_voter_by_voter_with_what_would_have_won_without_each
         "  landmarks fedcba98 (saw video, classified)",
         "vote       ola      was called off: the result stood",
         "emotion    lonely, by weighted (weights embedded-1): sad 2.25; tie-break: none",
-        "           margin 2.25, agreement 100%, entropy 0.40 bits, decided early",
+        "           margin 2.25, agreement 100% of 2 counted, entropy 0.40 bits over classes, decided early",
         "without    qwen: sad, face: lonely",
     ]

@@ -104,6 +104,8 @@ def test_the_pool_believes_who_is_calibrated_and_not_who_is_noisy_or_too_sure() 
     good, brash, noise = logs(3.0, 1.0), logs(3.0, 4.0), chance.normal(0, 1, known.shape)
     found = exponents(np.stack([good, brash, noise], axis=1), known, 0.05)
     assert found == pytest.approx([1.0, 0.25, 0.05], abs=0.12)
+    contrary = exponents(np.stack([good, -good], axis=1), known, 0.05)
+    assert contrary[1] == 0.05
 
 
 # The program
@@ -197,11 +199,11 @@ def test_votes_that_cannot_be_read_are_named(tmp_path: Path, votes: str, capsys:
         ('{"id": "1", "label": "enraged", "votes": {}}', "'enraged' is not an emotion label"),
         (
             '{"id": "1", "votes": {"a": {"distribution": {"sad": 0.5}, "fine": true}}}',
-            "the vote of a is not a distribution",
+            "line 1: the vote of a: its probabilities sum to 0.5, not to 1",
         ),
         (
             '{"id": "1", "votes": {"a": {"distribution": {"enraged": 1}, "fine": true}}}',
-            "the vote of a is not a distribution",
+            "line 1: the vote of a: its distribution holds 'enraged', no label of the wheel",
         ),
         ('{"id": "1", "votes": {"a": {"distribution": {"sad": 1}}}}', "line 1: 'fine'"),
         ('{"id": "1", "votes": {"a": {"distribution": {"sad": 1}, "fine": true}}}', "no voter gave 30 votes: {'a': 1}"),

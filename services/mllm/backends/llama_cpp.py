@@ -23,7 +23,8 @@ BIAS = 100.0
 """Added to the logits of the tokens that may come: larger than any gap between logits, so only these remain."""
 LEFT_OVER_MAX = 0.01
 """Probability that other tokens may keep; with more, the bias was too small and the ratios are not the model's."""
-LOG_PROBABILITY_MIN = math.log(1e-12)
+PROBABILITY_MIN = 1e-12
+"""A token that is not among those told has this at most."""
 VOTES, REPLIES = 0, 1
 """Places for what was read of a prompt: the beginning that all votes share stays read while replies come and go."""
 EMPTY = ("N/A", "(nothing)", "...")
@@ -130,7 +131,7 @@ class LlamaCppModel:
         found = {entry["id"]: entry["prob"] for entry in told}
         if math.fsum(found.get(token, 0.0) for token in tokens) < 1 - LEFT_OVER_MAX:
             raise BackendFailed(f"the model could not be held to {len(tokens)} tokens")
-        return shared({token: max(math.log(found.get(token) or 1e-12), LOG_PROBABILITY_MIN) for token in tokens})
+        return shared({token: math.log(max(found.get(token, 0.0), PROBABILITY_MIN)) for token in tokens})
 
     def _answer(self, text: str) -> Tokens:
         if text not in self._answers:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import transformers
 from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
@@ -26,6 +25,7 @@ from services.mllm.chat.limits import Limits
 from services.mllm.chat.model import Sampling, Turn
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.decoding.folder import check_complete, digest_of_folder
+from services.mllm.decoding.pinned import check_transformers
 from services.mllm.decoding.prefix import Prefix, draw, log_likelihoods, pieces
 from services.mllm.domain import AUDIO_RATE_HZ, Modality
 
@@ -99,7 +99,7 @@ class MiniCpmOModel:
         self._settings = settings
         self._version = settings.version or _version_of(settings.weights)
         self._release = RELEASES[self._version]
-        _check_transformers(self._version, self._release.transformers)
+        check_transformers(f"MiniCPM-o {self._version}", self._release.transformers)
         local: dict[str, Any] = {"trust_remote_code": True, "local_files_only": True}
         self._processor = AutoProcessor.from_pretrained(settings.weights, **local)
         model, loaded = AutoModel.from_pretrained(
@@ -246,17 +246,6 @@ def _version_of(folder: Path) -> str:
         problem = f"{folder} holds model_type {kind!r}, version {version!r}; this back-end runs minicpmo {known}"
         raise ValueError(f"{problem} (E3RG_MLLM_VERSION says which it is where config.json does not)")
     return version
-
-
-def _check_transformers(version: str, wanted: str) -> None:
-    """Checks the library that the model's own code was written for; others fail in odd ways, or answer wrongly.
-
-    Raises:
-        ValueError: It is another one; the message names both.
-    """
-    if transformers.__version__ != wanted:
-        problem = f"MiniCPM-o {version} needs transformers {wanted}, this is {transformers.__version__}"
-        raise ValueError(f"{problem}; each release has an image of its own")
 
 
 def create() -> ChatBackend:

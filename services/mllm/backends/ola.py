@@ -17,19 +17,20 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 from transformers import AutoTokenizer, DynamicCache, WhisperFeatureExtractor
 
-from services.common.errors import InvalidRequest, TooLarge
+from services.common.errors import TooLarge
 from services.common.weights import digest_of
 from services.mllm.chat.backend import ChatBackend
 from services.mllm.chat.limits import Limits
 from services.mllm.chat.model import Sampling, Turn
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.decoding.folder import check_complete, digest_of_folder
+from services.mllm.decoding.frames import check_one_size
+from services.mllm.decoding.pinned import check_transformers
 from services.mllm.decoding.prefix import Prefix, draw, log_likelihoods, pieces
 from services.mllm.domain import AUDIO_RATE_HZ, Frame, Modality
 from services.mllm.ola.checkout import open_checkout
@@ -76,7 +77,8 @@ class OlaModel:
     perceives = frozenset({Modality.TEXT, Modality.AUDIO, Modality.VIDEO})
 
     def __init__(self, settings: Settings) -> None:
-        _check(settings)
+        check_transformers("Ola", TRANSFORMERS)
+        _check_encoders(settings)
         self.name = settings.weights.resolve().name
         parts = digest_of_folder(settings.weights), digest_of(settings.speech_encoder, settings.music_encoder)
         self.digest = hashlib.sha256("".join(parts).encode()).hexdigest()
@@ -220,10 +222,7 @@ class OlaModel:
         Raises:
             InvalidRequest: The frames are not of one size.
         """
-        sizes = {frame.image.shape for frame in frames}
-        if len(sizes) > 1:
-            found = " and ".join(f"{width} x {height}" for height, width, _ in sorted(sizes))
-            raise InvalidRequest("frame.jpeg", f"frames of {found} pixels; send frames of one size")
+        check_one_size(frames)
         images = (self._ola.process_video(Image.fromarray(frame.image), self._pictures) for frame in frames)
         return self._bfloat16(torch.stack(list(images)))
 
@@ -231,17 +230,12 @@ class OlaModel:
         return tensor.to(self._settings.device, torch.bfloat16)
 
 
-def _check(settings: Settings) -> None:
-    """Checks what the settings name, and the library that Ola's code is written for.
+def _check_encoders(settings: Settings) -> None:
+    """Checks that the encoders which the settings name are there.
 
     Raises:
-        FileNotFoundError: An encoder is missing.
-        ValueError: transformers is of another version.
+        FileNotFoundError: One is missing.
     """
-    if transformers.__version__ != TRANSFORMERS:
-        raise ValueError(
-            f"Ola needs transformers {TRANSFORMERS}, this is {transformers.__version__}; it has its own image"
-        )
     for name in ("speech_encoder", "music_encoder"):
         path: Path = getattr(settings, name)
         if not path.is_file():

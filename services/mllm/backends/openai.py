@@ -7,6 +7,7 @@ a set differ from server to server, and no server tells, so the settings say. Bo
 import hashlib
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -17,12 +18,14 @@ from pydantic import Field, HttpUrl, SecretStr, field_validator, model_validator
 
 from services.common.errors import BackendFailed, NotReady, ServiceError
 from services.mllm.chat.backend import ChatBackend
+from services.mllm.chat.limits import Limits
 from services.mllm.chat.model import Choice, Sampling, Turn
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.domain import Modality
-from services.mllm.remote.alternatives import Token, label_log_likelihoods
+from services.mllm.remote.alternatives import label_log_likelihoods
+from services.mllm.remote.completions import piece_of, text_of
 from services.mllm.remote.failures import failure_of
-from services.mllm.remote.guides import Guide, answer_of, request_of, start_of
+from services.mllm.remote.guides import PROOF, PROOF_CHOICES, Guide, answer_of, request_of, start_of
 from services.mllm.remote.loop import BackgroundLoop, Stopped
 from services.mllm.remote.messages import messages_of
 
@@ -32,9 +35,6 @@ log = logging.getLogger(__name__)
 
 ALTERNATIVES = 20
 """Alternatives of a token that are asked for: what OpenAI, vLLM and SGLang give at most unless told otherwise."""
-PROOF = (Turn("user", "How much is two and two?"),)
-PROOF_CHOICES = ("walnut", "umbrella")
-"""Nobody answers that with one of these by chance."""
 TOLD = ("owned_by", "root", "parent", "max_model_len", "meta")
 """What a server may tell of a model that stays the same from one start to the next."""
 
@@ -101,6 +101,7 @@ class OpenaiModel:
 
     Raises:
         NotReady: The server cannot be reached, is loading, or does not list the model.
+        DeadlineExceeded: It does not answer within `timeout_s`.
         BackendFailed: It refuses the key, or takes no notice of `guided`.
         FileNotFoundError: There is no such `api_key_file`.
     """
@@ -117,6 +118,8 @@ class OpenaiModel:
             http_client=openai.DefaultAsyncHttpxClient(limits=httpx2.Limits(max_keepalive_connections=0)),
         )
         self.name, self.perceives = settings.model, settings.perceives
+        if Modality.VIDEO in settings.perceives:
+            self.limits = Limits(math.inf, settings.frames_max)
         try:
             listed = self._listed()
             told = json.dumps({key: listed[key] for key in TOLD if key in listed}, sort_keys=True)
@@ -134,6 +137,7 @@ class OpenaiModel:
             BackendFailed: The server failed, or cut the answer short.
             NotReady: It cannot be reached, is loading, or has lost the model.
             Overloaded: It has no room.
+            DeadlineExceeded: It was silent for longer than `timeout_s`.
         """
         request = self._request(turns) | {
             "max_tokens": sampling.tokens_max,
@@ -156,7 +160,7 @@ class OpenaiModel:
         """Returns the server's answer at temperature 0, and how likely it was where the server tells.
 
         Raises:
-            BackendFailed, NotReady, Overloaded: As above.
+            BackendFailed, NotReady, Overloaded, DeadlineExceeded: As above.
         """
         return self._choice(turns, choices, self._settings.answer_tokens_max, stopped)
 
@@ -176,17 +180,13 @@ class OpenaiModel:
             answer = self._run(self._client.chat.completions.create(**request, **request_of(guide, choices)), stopped)
         except Stopped:
             return Choice("", guided=False)
-        written, tokens = self._looked_at(_read, answer)
+        written, tokens = self._looked_at(text_of, answer)
         text, start = answer_of(guide, written), start_of(guide, "".join(token.text for token in tokens))
         guided = guide is not Guide.NONE and text in choices
         return Choice(text, guided, label_log_likelihoods(tokens, choices, start, guided))
 
     def _request(self, turns: Sequence[Turn]) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "model": self.name,
-            "messages": messages_of(turns, settings.frames_max, settings.frame_side_px_max),
-        }
+        return {"model": self.name, "messages": messages_of(turns, self._settings.frame_side_px_max)}
 
     def _listed(self) -> dict[str, Any]:
         """Returns what the server tells of the model."""
@@ -224,7 +224,7 @@ class OpenaiModel:
         finished = False
         try:
             async for chunk in stream:
-                piece, last = self._looked_at(_piece_of, chunk)
+                piece, last = self._looked_at(piece_of, chunk)
                 finished = finished or last
                 yield piece
         finally:
@@ -246,30 +246,6 @@ class OpenaiModel:
             failure: ServiceError = failure_of(error, self._settings.server, self._key)
         # Outside of the handler: the library's own words may hold the key, and a log prints what went before.
         raise failure
-
-
-def _piece_of(chunk: Any) -> tuple[str, bool]:
-    """Returns the text of a chunk, and whether it is the last one with text. One that counts tokens has neither."""
-    if not chunk.choices:
-        return "", False
-    choice = chunk.choices[0]
-    return choice.delta.content or "", choice.finish_reason is not None
-
-
-def _read(answer: Any) -> tuple[str, list[Token]]:
-    """Returns the text of an answer, and its tokens where the server tells them."""
-    choice = answer.choices[0]
-    content = choice.logprobs.content if choice.logprobs else None
-    tokens = [
-        Token(_text(one.token), {_text(other.token): other.logprob for other in [*(one.top_logprobs or ()), one]})
-        for one in content or ()
-    ]
-    return choice.message.content or "", tokens
-
-
-def _text(token: str) -> str:
-    """Returns a token's text; some servers leave the tokenizer's mark for a space in it."""
-    return token.replace("\u2581", " ").replace("\u0120", " ")
 
 
 def create() -> ChatBackend:

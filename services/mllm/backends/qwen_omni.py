@@ -12,13 +12,15 @@ import torch
 from pydantic import Field
 from transformers import DynamicCache, Qwen2_5OmniProcessor, Qwen2_5OmniThinkerForConditionalGeneration
 
-from services.common.errors import InvalidRequest, TooLarge
+from services.common.errors import TooLarge
 from services.mllm.chat.backend import ChatBackend
 from services.mllm.chat.limits import Limits
 from services.mllm.chat.model import Sampling, Turn
 from services.mllm.chat.settings import ChatSettings
-from services.mllm.decoding.chat_format import ChatFormat, ChatTemplate
+from services.mllm.chat.template import ChatTemplate
+from services.mllm.decoding.chat_format import ChatFormat
 from services.mllm.decoding.folder import check_complete, digest_of_folder
+from services.mllm.decoding.frames import check_one_size
 from services.mllm.decoding.prefix import Prefix, answer_log_likelihoods, draw, pieces
 from services.mllm.domain import AUDIO_RATE_HZ, Frame, Modality
 
@@ -186,10 +188,7 @@ class QwenOmniModel:
 
 def _film(frames: Sequence[Frame]) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Returns the images as one array, uint8 (frames, height, width, 3)."""
-    sizes = {frame.image.shape for frame in frames}
-    if len(sizes) > 1:
-        found = " and ".join(f"{width} x {height}" for height, width, _ in sorted(sizes, reverse=True))
-        raise InvalidRequest("frame.jpeg", f"frames of {found} pixels; send frames of one size")
+    check_one_size(frames)
     return np.stack([frame.image for frame in frames])
 
 

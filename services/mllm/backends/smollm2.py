@@ -34,7 +34,7 @@ from services.mllm.reply.legible import found, unreadable
 from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.reply.writer import Drawing, ReplyWriter
 
-ADAPTER = Path(__file__).with_name("smollm2_reply.gguf")
+REPLY_ADAPTER = Path(__file__).with_name("smollm2_reply.gguf")
 VOTE_ADAPTER = Path(__file__).with_name("smollm2_vote.gguf")
 WEIGHTS = Path("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 """In the model folder."""
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     """LoRA in GGUF that votes are read with, trained by `services.mllm.training.vote_adapter`."""
     reply_prompt: str = "reply-1"
     """Name of the prompt file that replies are written from."""
-    reply_adapter: Path = ADAPTER
+    reply_adapter: Path = REPLY_ADAPTER
     """LoRA in GGUF that replies are written with, trained by `services.mllm.training.reply_adapter`."""
     candidates: int = Field(default=5, ge=1, le=8)
     """How many first sentences are written side by side; two less for the second sentence."""

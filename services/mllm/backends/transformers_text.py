@@ -13,7 +13,8 @@ from services.common.errors import TooLarge
 from services.mllm.chat.backend import ChatBackend
 from services.mllm.chat.model import Sampling, Turn
 from services.mllm.chat.settings import ChatSettings
-from services.mllm.decoding.chat_format import ChatFormat, ChatTemplate
+from services.mllm.chat.template import ChatTemplate
+from services.mllm.decoding.chat_format import ChatFormat
 from services.mllm.decoding.folder import check_complete, digest_of_folder
 from services.mllm.decoding.prefix import Prefix, answer_log_likelihoods, draw, pieces
 from services.mllm.domain import Modality

@@ -5,15 +5,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from emotions import Wheel
-from services.common.errors import BackendFailed, InvalidRequest
+from services.common.errors import BackendFailed
 from services.mllm.chat.faults import Faults
 from services.mllm.chat.language import LanguageReader
 from services.mllm.chat.model import ChatModel, Sampling, pieces_of
-from services.mllm.chat.reply import ReplyChatPrompt
+from services.mllm.chat.reply import ReplyChatPrompt, told
 from services.mllm.chat.sentences import Sentences
 from services.mllm.chat.settings import ChatSettings
-from services.mllm.chat.speakable import speakable, without_thoughts
-from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence
+from services.mllm.chat.speakable import speakable
+from services.mllm.chat.thoughts import without_thoughts
+from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence, check_order
 from services.mllm.reply.exemplars import Embedder, Exemplars
 from services.mllm.reply.gate import Gate, sentences
 from services.mllm.reply.stored import general_reply, situation_of
@@ -33,9 +34,11 @@ class _Account:
 
     rejected: list[str] = field(default_factory=list)
     tries: int = 0
+    unread: int = 0
 
     def record(self, degraded: str = "") -> ReplyRecord:
-        return ReplyRecord(degraded, self.tries, tuple(self.rejected), max(0, self.tries - 1))
+        retries = max(0, self.tries - 1)
+        return ReplyRecord(degraded, self.tries, tuple(self.rejected), retries, self.unread)
 
 
 class ChatAuthor:
@@ -72,11 +75,7 @@ class ChatAuthor:
             BackendFailed: The model failed; or its reply was refused twice and the user speaks another language than
                 the stored replies, so that none can stand in.
         """
-        if not request.message.text.strip():
-            raise InvalidRequest("message.text", "is empty; a reply needs words to answer")
-        for name in ("user_emotion", "reply_emotion"):
-            if getattr(request, name) not in self._wheel.labels:
-                raise InvalidRequest(name, f"{getattr(request, name)!r} is not a label of the emotion wheel")
+        check_order(request, self._wheel)
         return self._reply(request)
 
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
@@ -107,7 +106,9 @@ class ChatAuthor:
     def _try(self, request: ReplyRequest, language: str, account: _Account) -> Generator[ReplySentence, None, bool]:
         """Writes the reply once; returns whether anything of it was said."""
         settings = self._settings
-        turns = self._prompt.turns(request, language, settings.history_turns_max, settings.history_chars_max)
+        history = told(request.message.history, settings.history_turns_max, settings.history_chars_max)
+        account.unread = len(request.message.history) - len(history)
+        turns = self._prompt.turns(request, history, language)
         seed = (request.seed + account.tries) & 0x7FFFFFFF
         sampling = Sampling(settings.reply_tokens_max, settings.temperature, settings.top_p, seed)
         account.tries += 1

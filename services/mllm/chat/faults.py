@@ -45,9 +45,8 @@ class Faults:
         self._language, self._reader = language, reader
         self._labels = frozenset(labels)
         self._lead, self._message = _words(lead), _words(message)
-        self._prompt = " ".join(["", *_words(turns[0].text), "", *_words(turns[-1].text), ""])
-        self._asked = _runs((turns[0].text, turns[-1].text), RUN_WORDS)
-        self._recalled = _runs((turn.text for turn in turns[1:-1]), RECALLED_WORDS)
+        self._prompt = _line((turns[0].text, turns[-1].text))
+        self._recalled = _line(turn.text for turn in turns[1:-1])
 
     def of(self, sentence: str) -> str:
         """Returns what is wrong with `sentence`, or an empty string."""
@@ -60,7 +59,7 @@ class Faults:
             return "begins in the middle"
         is_whole = len(spoken) >= WHOLE_WORDS_MIN and f" {' '.join(spoken)} " in self._prompt
         is_message = len(spoken) >= WHOLE_WORDS_MIN - 1 and spoken == self._message
-        is_partly = self._asked & _runs([sentence], RUN_WORDS) or self._recalled & _runs([sentence], RECALLED_WORDS)
+        is_partly = _shares(spoken, self._prompt, RUN_WORDS) or _shares(spoken, self._recalled, RECALLED_WORDS)
         is_led = bool(self._lead) and spoken[: len(self._lead)] == self._lead
         is_list = len(self._labels.intersection(spoken)) > LABELS_MAX
         if is_whole or is_message or is_partly or is_led or is_list:
@@ -74,10 +73,14 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower().replace("\u2019", "'"))
 
 
-def _runs(texts: Iterable[str], length: int) -> frozenset[tuple[str, ...]]:
-    runs: set[tuple[str, ...]] = set()
-    for text in texts:
-        spoken = _words(text)
-        size = length * RUN_LETTERS // RUN_WORDS if sum(len(word) == 1 for word in spoken) * 2 > len(spoken) else length
-        runs.update(tuple(spoken[at : at + size]) for at in range(len(spoken) - size + 1))
-    return frozenset(runs)
+def _line(texts: Iterable[str]) -> str:
+    """The words of `texts` with a space around each, and two between texts."""
+    return "".join(f" {' '.join(_words(text))} " for text in texts)
+
+
+def _shares(spoken: Sequence[str], line: str, length: int) -> bool:
+    """Tells whether so many words in a row of a sentence stand in `line`."""
+    # The sentence decides: a prompt is English but for what is quoted in it.
+    is_by_letters = sum(len(word) == 1 for word in spoken) * 2 > len(spoken)
+    size = length * RUN_LETTERS // RUN_WORDS if is_by_letters else length
+    return any(f" {' '.join(spoken[at : at + size])} " in line for at in range(len(spoken) - size + 1))

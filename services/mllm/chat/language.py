@@ -45,8 +45,7 @@ class LanguageReader:
         is_wide = bool(letters) and sum(_script(one) in ALPHABETIC for one in letters) * 2 < len(letters)
         if len(letters) < (WIDE_LETTERS_MIN if is_wide else LETTERS_MIN):
             return ""
-        # Capitals alone are another language to a reader of bytes.
-        language, probability = self._identifier.classify(text.lower() if text.isupper() else text)
+        language, probability = self._identifier.classify(text)
         return str(language) if probability >= SURE_MIN else ""
 
     def leaves(self, text: str, language: str) -> bool:

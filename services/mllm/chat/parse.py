@@ -4,9 +4,8 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-_THOUGHT = re.compile(r"<(think|thinking|thought)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
-# Some templates open the thought in the prompt, so that the answer holds its end only.
-_THOUGHT_END = re.compile(r"\A.*</(think|thinking|thought)>", re.DOTALL | re.IGNORECASE)
+from services.mllm.chat.thoughts import after_thoughts
+
 _FIELD = re.compile(
     r"""["'](?:emotion|label|answer|feeling|class)["']\s*:\s*\[?\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE
 )
@@ -28,11 +27,6 @@ _DENIAL_PAIRS = frozenset(
 )
 _CONTRAST = re.compile(r"but|rather|instead|just|only|though|although|however|yet|other")
 """After one of these, what was denied before it is over; "rather than" and "other than" are told by what follows."""
-
-
-def without_thoughts(text: str) -> str:
-    """Returns `text` without what the model thought aloud before it answered."""
-    return _THOUGHT_END.sub("", _THOUGHT.sub("", text))
 
 
 class LabelParser:
@@ -61,7 +55,7 @@ class LabelParser:
 
         Words count whole and in any case or script style; a word that the text denies does not count.
         """
-        named = {label for label, is_denied in self._mentions(_answer_of(without_thoughts(text))) if not is_denied}
+        named = {label for label, is_denied in self._mentions(_answer_of(after_thoughts(text))) if not is_denied}
         return named.pop() if len(named) == 1 else ""
 
     def _mentions(self, text: str) -> list[tuple[str, bool]]:

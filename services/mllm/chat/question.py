@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from services.mllm.chat.dialogue import as_data
 from services.mllm.chat.model import Turn
-from services.mllm.chat.prompts import content_of
 from services.mllm.domain import Message, Modality, Utterance
+from services.mllm.prompts import content_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class EmotionPrompt:
         Raises:
             ValueError: There is none; the message lists those there are.
         """
-        content = content_of(version, "emotion-", "E3RG_MLLM_EMOTION_PROMPT")
+        content = content_of(version, "emotion-*", "E3RG_MLLM_EMOTION_PROMPT")
         beside, forms = tuple(content.pop("beside")), content.pop("forms")
         return cls(
             version=version,

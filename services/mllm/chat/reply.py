@@ -1,13 +1,14 @@
 """The prompt that a chat model writes the avatar's reply from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Literal
 
 from services.mllm.chat.dialogue import as_data, latest
 from services.mllm.chat.model import Turn
-from services.mllm.chat.prompts import content_of
 from services.mllm.domain import ReplyRequest, Utterance
+from services.mllm.prompts import content_of
 
 NAME_CHARS_MAX = 60
 ABOUT_CHARS_MAX = 300
@@ -43,22 +44,20 @@ class ReplyChatPrompt:
         Raises:
             ValueError: There is none; the message lists those there are.
         """
-        content = content_of(version, "reply-chat-", "E3RG_MLLM_REPLY_PROMPT")
+        content = content_of(version, "reply-chat-*", "E3RG_MLLM_REPLY_PROMPT")
         persons, languages = content.pop("persons"), content.pop("languages")
         texts = {name: text.strip("\n") for name, text in content.items()}
         return cls(version=version, persons=persons, languages=languages, **texts)
 
-    def turns(self, request: ReplyRequest, language: str, turns_max: int, chars_max: int) -> tuple[Turn, ...]:
+    def turns(self, request: ReplyRequest, history: Sequence[Utterance], language: str) -> tuple[Turn, ...]:
         """Returns the prompt: a system turn, then user and assistant in turn, the user last.
 
-        Chat templates refuse two turns of one role in a row, and a dialogue that the assistant opens: the former are
-        joined, the latter are left out.
+        Chat templates refuse two turns of one role in a row: these are joined.
 
         Args:
             request: What to reply to.
+            history: What of the dialogue before it is told; see `told`.
             language: In which the reply is wanted, ISO 639-1.
-            turns_max: Earlier utterances that may stand in it.
-            chars_max: Their characters in all.
         """
         profile = request.profile
         name = _brief(profile.name) or "the listener"
@@ -66,9 +65,8 @@ class ReplyChatPrompt:
         about = self.about.format(text=as_data(profile.about)[:ABOUT_CHARS_MAX]) if profile.about.strip() else ""
         system = self.system.format(name=name, age=_brief(profile.age), person=person, about=about)
         turns = [Turn("system", system)]
-        for one in latest(request.message.history, turns_max, chars_max):
-            if one.speaker == "user" or len(turns) > 1:
-                _append(turns, _ROLES[one.speaker], self._line(one))
+        for one in history:
+            _append(turns, _ROLES[one.speaker], self._line(one))
         _append(turns, "user", self._line(Utterance("user", request.message.text)))
         ask = self.ask.format(
             name=name,
@@ -82,6 +80,20 @@ class ReplyChatPrompt:
     def _line(self, utterance: Utterance) -> str:
         form = self.user if utterance.speaker == "user" else self.avatar
         return form.format(text=as_data(utterance.text))
+
+
+def told(history: Sequence[Utterance], turns_max: int, chars_max: int) -> tuple[Utterance, ...]:
+    """Returns the end of `history` that a reply is written from.
+
+    It begins with the user: chat templates refuse a dialogue that the assistant opens.
+
+    Args:
+        history: Oldest first.
+        turns_max: Utterances that may stand in it.
+        chars_max: Their characters in all.
+    """
+    kept = latest(history, turns_max, chars_max)
+    return tuple(dropwhile(lambda utterance: utterance.speaker == "avatar", kept))
 
 
 def _append(turns: list[Turn], role: Literal["user", "assistant"], text: str) -> None:

@@ -1,10 +1,7 @@
-"""Takes out of what a model writes all that nobody says aloud: thoughts, names of roles, stage directions, markup."""
+"""Takes out of what a model writes all that nobody says aloud: names of roles, stage directions, markup."""
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-
-_OPEN, _CLOSE = "<think>", "</think>"
 
 _STAGE = re.compile(r"^\s*(?:\*(?!\*)[^*]{1,60}\*(?!\*)|\([^()]{1,60}\)|\[[^\[\]]{1,60}\])[\s:,]*(?=$|[^a-z\s])")
 """A direction at the start, as in "*smiles softly* I'm here." or "(pauses) I see."; "*Really* sad" goes on small."""
@@ -16,28 +13,6 @@ _DOUBLE_QUOTES = re.compile(r"[\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300
 _ROLES = "assistant|listener|avatar|reply|response|answer|model|bot|ai"
 _UNSPOKEN = frozenset({"So", "Sk", "Cc", "Cf", "Cs", "Co", "Cn"})
 _JOINERS = "\u200c\u200d"
-
-
-def without_thoughts(pieces: Iterable[str]) -> Iterator[str]:
-    """Yields a stream without what stands between <think> and </think>; a thought that does not end is left out."""
-    held, is_thought = "", False
-    for piece in pieces:
-        held += piece
-        while True:
-            mark = _CLOSE if is_thought else _OPEN
-            before, found, after = held.partition(mark)
-            if not found:
-                break
-            if before and not is_thought:
-                yield before
-            held, is_thought = after, not is_thought
-        # The end may be the beginning of the mark.
-        tail = next((size for size in range(min(len(mark) - 1, len(held)), 0, -1) if mark.startswith(held[-size:])), 0)
-        ready, held = held[: len(held) - tail], held[len(held) - tail :]
-        if ready and not is_thought:
-            yield ready
-    if held and not is_thought:
-        yield held
 
 
 def speakable(text: str, name: str = "") -> str:

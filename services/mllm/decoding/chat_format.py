@@ -1,41 +1,13 @@
 """A chat as the tokens of one model, by the model's own chat template."""
 
-import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
 
 from services.mllm.chat.model import Turn
+from services.mllm.chat.template import PROBE, ChatTemplate, Marks, messages_of, names
 from services.mllm.decoding.prefix import Answers
-
-TEMPLATES = Path(__file__).parents[1] / "chat" / "templates"
-_PROBE = "zebra"
-
-
-@dataclass(frozen=True)
-class ChatTemplate:
-    """A chat template that no tokenizer brings. `marks` are the plain words by which it tells turns apart."""
-
-    jinja: str
-    marks: tuple[str, ...] = ()
-
-    @classmethod
-    def load(cls, name: str) -> "ChatTemplate":
-        """Reads a file of `services/mllm/chat/templates`.
-
-        Raises:
-            FileNotFoundError: There is none of that name; the message lists those there are.
-        """
-        path = TEMPLATES / f"{name}.toml"
-        if not path.is_file():
-            known = ", ".join(sorted(file.stem for file in TEMPLATES.glob("*.toml")))
-            raise FileNotFoundError(f"there is no chat template {name!r}; there are: {known}")
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-        return cls(content["template"], tuple(content["marks"]))
 
 
 class ChatFormat:
@@ -54,31 +26,19 @@ class ChatFormat:
         self._tokenizer = tokenizer
         self._jinja = template.jinja if template else tokenizer.chat_template
         if not self._jinja:
-            known = ", ".join(sorted(file.stem for file in TEMPLATES.glob("*.toml")))
+            known = ", ".join(names())
             raise ValueError(f"the tokenizer has no chat template; name one by E3RG_MLLM_CHAT_TEMPLATE: {known}")
         special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
-        marks = {*(template.marks if template else ()), *(one for one in special if one.strip() and len(one) > 1)}
-        self._marks = re.compile("|".join(re.escape(one) for one in sorted(marks, key=len, reverse=True)) or r"(?!)")
+        own = template.marks if template else ()
+        self._marks = Marks({*own, *(one for one in special if one.strip() and len(one) > 1)})
         self._special = frozenset(tokenizer.convert_tokens_to_ids(sorted(special)))
         self._takes_system = self._has_system_role()
         self._end = self._end_of_turn()
         self.stops = frozenset({self._end, *stops} | {tokenizer.eos_token_id} - {None})
 
     def messages(self, turns: Sequence[Turn]) -> list[dict[str, Any]]:
-        """Returns `turns` as the template takes them: system text apart or in the first user turn, roles in turn."""
-        messages: list[dict[str, Any]] = []
-        for turn in turns:
-            role = "user" if turn.role == "system" and not self._takes_system else turn.role
-            text = self.without_marks(turn.text.strip())
-            if messages and messages[-1]["role"] == role:
-                messages[-1]["content"] += f"\n\n{text}"
-            else:
-                messages.append({"role": role, "content": text})
-        return messages
-
-    def without_marks(self, text: str) -> str:
-        """Returns `text` with a space in each special token of this tokenizer and each mark of the template."""
-        return self._marks.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", text)
+        """Returns `turns` as the template takes them, with no special token of this tokenizer in their text."""
+        return messages_of(turns, self._takes_system, self._marks)
 
     def prompt(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """Returns the chat as one text that ends where the model's answer begins."""
@@ -94,11 +54,11 @@ class ChatFormat:
         The whole chat is rendered with the answer in it, so that a space or a line that the template puts before an
         answer is there, and what the tokenizer merges across the boundary is merged.
         """
-        asked = [{"role": "user", "content": _PROBE}]
+        asked = [{"role": "user", "content": PROBE}]
         prompt = self.tokens(self._render(asked, asks=True))
         chats = []
         for answer in answers:
-            said = [*asked, {"role": "assistant", "content": self.without_marks(answer)}]
+            said = [*asked, {"role": "assistant", "content": answer}]
             chats.append(self.tokens(self._render(said, asks=False)))
         kept = min(_common(prompt, chat) for chat in chats)
         return Answers(tuple(self._until_end(chat[kept:]) for chat in chats), tuple(prompt[kept:]))
@@ -120,15 +80,15 @@ class ChatFormat:
     def _has_system_role(self) -> bool:
         """Tells whether the template writes a system turn; some raise an error instead, some leave it out."""
         try:
-            text = self._render([{"role": "system", "content": _PROBE}, {"role": "user", "content": "a"}], asks=True)
+            text = self._render([{"role": "system", "content": PROBE}, {"role": "user", "content": "a"}], asks=True)
         except TemplateError:
             return False
-        return _PROBE in text
+        return PROBE in text
 
     def _end_of_turn(self) -> int:
         asked = [{"role": "user", "content": "a"}]
         prompt = self.tokens(self._render(asked, asks=True))
-        chat = self.tokens(self._render([*asked, {"role": "assistant", "content": _PROBE}], asks=False))
+        chat = self.tokens(self._render([*asked, {"role": "assistant", "content": PROBE}], asks=False))
         for token in chat[_common(prompt, chat) :]:
             if token in self._special:
                 return token

@@ -8,12 +8,11 @@ with the prompt.
 """
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 from services.mllm.language.model import LanguageModel
+from services.mllm.prompts import content_of
 
 MESSAGE_CHARS_MAX = 600
 """The vote reads the end of a longer message: feelings come last, and reading costs 8 ms per token."""
@@ -48,10 +47,9 @@ class VotePrompt:
         """Reads the prompt called `version`.
 
         Raises:
-            FileNotFoundError: There is none.
+            ValueError: There is none; the message lists those there are.
         """
-        file = resources.files("services.mllm").joinpath("prompts", f"{version}.toml")
-        content = tomllib.loads(file.read_text("utf-8"))
+        content = content_of(version, "vote-*", "E3RG_MLLM_VOTE_PROMPT")
         return cls(
             version=version,
             instruction=content["instruction"],

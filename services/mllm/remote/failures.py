@@ -3,7 +3,7 @@
 import httpx2
 import openai
 
-from services.common.errors import BackendFailed, NotReady, Overloaded, ServiceError
+from services.common.errors import BackendFailed, DeadlineExceeded, NotReady, Overloaded, ServiceError
 
 RETRY_AFTER_S = 1.0
 """When a full server does not say when to come back."""
@@ -32,7 +32,7 @@ def failure_of(error: Exception, server: str, key: str) -> ServiceError:
         kind, what = BY_STATUS.get(error.status_code, (BackendFailed, "failed"))
         return kind(f"{server} {what} ({error.status_code}): {words}")
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
-        return BackendFailed(f"{server} did not answer in time")
+        return DeadlineExceeded(f"{server} did not answer in time; E3RG_MLLM_TIMEOUT_S allows more")
     if isinstance(error, openai.APIConnectionError | httpx2.HTTPError):
         if isinstance(error.__cause__, httpx2.ConnectError):
             return NotReady(f"{server} cannot be reached: {error.__cause__}")

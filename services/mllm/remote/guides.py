@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
+from services.mllm.chat.model import Turn
+
+PROOF = (Turn("user", "How much is two and two?"),)
+"""A server is asked this at the start, to see whether it holds an answer to a set."""
+PROOF_CHOICES = ("walnut", "umbrella")
+"""Nobody answers that with one of these by chance."""
+
 
 class Guide(StrEnum):
     """The server's way."""

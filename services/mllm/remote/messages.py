@@ -16,7 +16,7 @@ from services.mllm.domain import AUDIO_RATE_HZ, Frame
 JPEG_QUALITY = 90
 
 
-def messages_of(turns: Sequence[Turn], frames_max: int, frame_side_px_max: int) -> list[dict[str, Any]]:
+def messages_of(turns: Sequence[Turn], frame_side_px_max: int) -> list[dict[str, Any]]:
     """Returns one message per turn.
 
     A turn without media is plain text, which the chat template of every model takes. Media come as parts, before the
@@ -25,11 +25,10 @@ def messages_of(turns: Sequence[Turn], frames_max: int, frame_side_px_max: int) 
 
     Args:
         turns: In order.
-        frames_max: More frames are thinned out evenly.
         frame_side_px_max: Longer side of a frame; larger ones are scaled down.
     """
     return [
-        {"role": turn.role, "content": _parts(turn, frames_max, frame_side_px_max) if _has_media(turn) else turn.text}
+        {"role": turn.role, "content": _parts(turn, frame_side_px_max) if _has_media(turn) else turn.text}
         for turn in turns
     ]
 
@@ -38,21 +37,14 @@ def _has_media(turn: Turn) -> bool:
     return turn.audio is not None or bool(turn.frames)
 
 
-def _parts(turn: Turn, frames_max: int, frame_side_px_max: int) -> list[dict[str, Any]]:
+def _parts(turn: Turn, frame_side_px_max: int) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
-    for frame in thinned(turn.frames, frames_max):
+    for frame in turn.frames:
         uri = f"data:image/jpeg;base64,{_base64(jpeg_of(frame, frame_side_px_max))}"
         parts.append({"type": "image_url", "image_url": {"url": uri}})
     if turn.audio is not None:
         parts.append({"type": "input_audio", "input_audio": {"data": _base64(_wav(turn.audio)), "format": "wav"}})
     return [*parts, {"type": "text", "text": turn.text}]
-
-
-def thinned(frames: Sequence[Frame], count_max: int) -> list[Frame]:
-    """Returns at most `count_max` frames, evenly spread, the first and the last among them if more than one."""
-    if len(frames) <= count_max:
-        return list(frames)
-    return [frames[round(place)] for place in np.linspace(0, len(frames) - 1, count_max)]
 
 
 def jpeg_of(frame: Frame, side_px_max: int) -> bytes:

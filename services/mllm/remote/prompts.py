@@ -1,8 +1,6 @@
 """A chat as one prompt, for servers that take no chat: by the model's own template, or by one that is shipped."""
 
 import json
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -12,9 +10,7 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from services.mllm.chat.model import Turn
-
-TEMPLATES = Path(__file__).parents[1] / "chat" / "templates"
-_PROBE = "zebra"
+from services.mllm.chat.template import PROBE, ChatTemplate, Marks, messages_of, names
 
 
 class PromptFormat:
@@ -25,9 +21,7 @@ class PromptFormat:
 
     Args:
         name: What it was loaded as.
-        jinja: The template.
-        eos_token: What some templates end the assistant's turns with.
-        marks: Plain words by which the template tells turns apart; other marks are in no turn's text.
+        template: Its text, marks and end token.
 
     Attributes:
         takes_images: Whether the template has a place for images.
@@ -36,22 +30,21 @@ class PromptFormat:
         ValueError: It is no template, or it leaves out what the user says.
     """
 
-    def __init__(self, name: str, jinja: str, eos_token: str = "", marks: Sequence[str] = ()) -> None:
-        self.name, self.jinja = name, jinja
-        self._eos_token = eos_token
-        self._marks = re.compile("|".join(re.escape(mark) for mark in marks) or r"(?!)")
+    def __init__(self, name: str, template: ChatTemplate) -> None:
+        self.name, self.jinja = name, template.jinja
+        self._eos_token, self._marks = template.eos_token, Marks(template.marks)
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
         environment.globals["raise_exception"] = _refuse
-        user = {"role": "user", "content": _PROBE}
+        user = {"role": "user", "content": PROBE}
         try:
-            self._template = environment.from_string(jinja)
+            self._template = environment.from_string(template.jinja)
             said = self._rendered([user])
         except jinja2.TemplateError as error:
             raise ValueError(f"chat template {name}: {error}") from error
-        if _PROBE not in said:
+        if PROBE not in said:
             raise ValueError(f"chat template {name}: it leaves out what the user says")
-        self._takes_system = _PROBE in self._tried([{"role": "system", "content": _PROBE}, user | {"content": "a"}])
-        words = {"type": "text", "text": _PROBE}
+        self._takes_system = PROBE in self._tried([{"role": "system", "content": PROBE}, user | {"content": "a"}])
+        words = {"type": "text", "text": PROBE}
         # Where parts are unknown, a template fails at them or writes them down as data.
         knows_parts = self._tried([{"role": "user", "content": [words]}]) == said
         with_image = self._tried([{"role": "user", "content": [{"type": "image"}, words]}])
@@ -68,12 +61,11 @@ class PromptFormat:
         if folder.is_dir():
             eos_token = _read(folder / "tokenizer_config.json").get("eos_token") or ""
             # A token is given as text, or as an object with its text in it.
-            return cls(name, _jinja_in(folder), eos_token["content"] if isinstance(eos_token, dict) else eos_token)
-        known = {file.stem: file for file in sorted(TEMPLATES.glob("*.toml"))}
-        if name not in known:
-            raise ValueError(f"chat template {name!r} is no folder and none of {', '.join(known)}")
-        content = tomllib.loads(known[name].read_text("utf-8"))
-        return cls(name, content["template"], content["eos_token"], content["marks"])
+            end = eos_token["content"] if isinstance(eos_token, dict) else eos_token
+            return cls(name, ChatTemplate(_jinja_in(folder), end))
+        if name not in names():
+            raise ValueError(f"chat template {name!r} is no folder and none of {', '.join(names())}")
+        return cls(name, ChatTemplate.load(name))
 
     def prompt(self, turns: Sequence[Turn], images: int = 0) -> str:
         """Returns the chat as one text, which ends where the model's answer begins.
@@ -85,14 +77,7 @@ class PromptFormat:
         Raises:
             ValueError: The template does not take these turns.
         """
-        messages: list[dict[str, Any]] = []
-        for turn in turns:
-            role = "user" if turn.role == "system" and not self._takes_system else turn.role
-            text = self._marks.sub(lambda found: f"{found[0][:-1]} {found[0][-1]}", turn.text.strip())
-            if messages and messages[-1]["role"] == role:
-                messages[-1]["content"] += f"\n\n{text}"
-            else:
-                messages.append({"role": role, "content": text})
+        messages = messages_of(turns, self._takes_system, self._marks)
         if images:
             words = {"type": "text", "text": messages[-1]["content"]}
             messages[-1]["content"] = [*[{"type": "image"}] * images, words]

@@ -1,10 +1,9 @@
 """The prompt that a reply is written from."""
 
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
 
 from services.mllm.domain import ReplyRequest
+from services.mllm.prompts import content_of
 
 HISTORY_TURNS_MAX = 2
 """Earlier turns that the model reads; each costs about 0.2 s."""
@@ -30,10 +29,9 @@ class ReplyPrompt:
         """Reads the prompt called `version`.
 
         Raises:
-            FileNotFoundError: There is none.
+            ValueError: There is none; the message lists those there are.
         """
-        file = resources.files("services.mllm").joinpath("prompts", f"{version}.toml")
-        return cls(version=version, **tomllib.loads(file.read_text("utf-8")))
+        return cls(version=version, **content_of(version, "reply-[0-9]*", "E3RG_MLLM_REPLY_PROMPT"))
 
     def text(self, request: ReplyRequest) -> str:
         """Returns the prompt up to where the reply starts. What stays the same from turn to turn comes first."""

@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emotions import Wheel
-from services.common.errors import InvalidRequest
-from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence
+from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence, check_order
 from services.mllm.language.model import Candidate, LanguageModel, Sampling
 from services.mllm.reply.exemplars import Embedder, Exemplars
 from services.mllm.reply.gate import Gate, Situation, sentences, words
-from services.mllm.reply.prompt import ReplyPrompt
+from services.mllm.reply.prompt import HISTORY_TURNS_MAX, ReplyPrompt
 from services.mllm.reply.rank import rank
 from services.mllm.reply.small_talk import small_talk
 from services.mllm.reply.stored import general_reply, passes, situation_of
@@ -64,12 +63,7 @@ class ReplyWriter:
         Raises:
             InvalidRequest: The message has no text, or an emotion is no label of the wheel.
         """
-        message = request.message.text
-        if not message.strip():
-            raise InvalidRequest("message.text", "is empty; a reply needs words to answer")
-        for field in ("user_emotion", "reply_emotion"):
-            if getattr(request, field) not in self._wheel.labels:
-                raise InvalidRequest(field, f"{getattr(request, field)!r} is not a label of the emotion wheel")
+        check_order(request, self._wheel)
         return self._reply(request)
 
     def is_crisis(self, text: str) -> bool:
@@ -77,7 +71,7 @@ class ReplyWriter:
         return bool(self._exemplars.crisis_reply(text, self._embedder.embed([text])[0]))
 
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
-        situation = self._situation(request)
+        situation = situation_of(request, self._wheel)
         vector = self._embedder.embed([request.message.text])[0]
         crisis = self._exemplars.crisis_reply(request.message.text, vector)
         if crisis:
@@ -93,6 +87,7 @@ class ReplyWriter:
             return
         rejected: list[str] = []
         prompt = self._prompt.text(request)
+        unread = max(0, len(request.message.history) - HISTORY_TURNS_MAX)
         stopped = request.stop.is_set
         drawn = self._draw(prompt, self._first, self._prompt.first_grammar, request.seed, stopped)
         if stopped():
@@ -100,7 +95,7 @@ class ReplyWriter:
         first = self._best(drawn, situation, vector, request.user_emotion, FIRST_FIT_MIN, rejected)
         if first is None:
             yield from map(ReplySentence, self._stored(request, situation, vector))
-            yield ReplyRecord(DEGRADED, len(drawn), tuple(rejected))
+            yield ReplyRecord(DEGRADED, len(drawn), tuple(rejected), history_dropped=unread)
             return
         yield ReplySentence(first.text)
         situation = replace(situation, said=(first.text,))
@@ -116,7 +111,7 @@ class ReplyWriter:
         elif len(words(first.text)) < WORDS_ENOUGH:
             degraded = DEGRADED
             yield ReplySentence(self._stored(request, situation, vector)[-1])
-        yield ReplyRecord(degraded, len(drawn) + len(written), tuple(rejected))
+        yield ReplyRecord(degraded, len(drawn) + len(written), tuple(rejected), history_dropped=unread)
 
     def _draw(
         self,
@@ -162,6 +157,3 @@ class ReplyWriter:
             if match.similarity >= SIMILARITY_MIN and passes(self._gate, reply, situation):
                 return reply
         return general_reply(request, situation, self._exemplars, self._gate, self._wheel)
-
-    def _situation(self, request: ReplyRequest) -> Situation:
-        return situation_of(request, self._wheel)

@@ -4,7 +4,7 @@
     python -m services.mllm.training.vote_adapter --output another.gguf
     E3RG_MLLM_VOTE_ADAPTER=another.gguf python -m benchmarks.panel --csv situations.csv
 
-LoRA as in `reply_adapter`, but what is learned is one word: after "Feeling:" the label, against the other labels only,
+A LoRA as `adapter` says. What is learned is one word: after "Feeling:" the label, against the other labels only,
 which is just what the vote reads. Part of a label's probability goes to its neighbours on the wheel, as in `train`.
 First come the short sentences, then, at half the rate, the longer situations among as many of the sentences.
 Without `--output` the new adapter takes the place of the shipped one, `services/mllm/backends/smollm2_vote.gguf`.
@@ -12,7 +12,6 @@ Without `--output` the new adapter takes the place of the shipped one, `services
 
 import argparse
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,17 +27,14 @@ import emotions
 from services.mllm.backends.smollm2 import VOTE_ADAPTER, WEIGHTS
 from services.mllm.domain import NEUTRAL
 from services.mllm.language.vote import VotePrompt, label_pieces
-from services.mllm.training.reply_adapter import Tokenizer, Tree, block, fresh, load_weights, normed, write
+from services.mllm.training.adapter import PADDING, Tokenizer, Tree, fresh, hidden, load_weights, train, write
 from services.mllm.training.train import SENTENCES_PATH, read_sentences, targets
 
 PROMPT = "vote-2"
 SITUATIONS_PATH = SENTENCES_PATH.with_name("situations.toml")
 BATCH, SEED = 16, 5
-REPORT_EVERY = 20
 LENGTHS = (20, 28, 40, 56, 80, 112)
 """Batches are padded to one of these, so that only six programs are compiled."""
-PADDING = 2
-"""Any token will do: nothing before it sees it."""
 TOGETHER_SHARE, AFTER_NEUTRAL_SHARE = 0.125, 0.125
 """How often a text comes after another of its label, or after one without feeling: people say more than one thing."""
 
@@ -108,40 +104,13 @@ def _batch(rows: list[tuple[list[int], Any]]) -> tuple[Any, ...]:
     return padded, np.array([len(tokens) - 1 for tokens, _ in rows]), np.stack([target for _, target in rows])
 
 
-def loss(adapter: Tree, weights: Tree, batch: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-    """Mean cross-entropy over the labels' tokens, and the share of sentences whose label is the likeliest."""
+def loss(adapter: Tree, weights: Tree, batch: tuple[jax.Array, ...]) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """Mean cross-entropy over the labels' tokens, and beside it the share of texts whose label is the likeliest."""
     tokens, last, target = batch
-    h = jax.lax.scan(lambda h, w: (block(h, w, None), None), weights["embedding"][tokens], weights["lower"])[0]
-    h = jax.lax.stop_gradient(h)
-    h = jax.lax.scan(lambda h, pair: (block(h, *pair), None), h, (weights["upper"], adapter))[0]
-    h = jnp.take_along_axis(normed(h, weights["norm"]), last[:, None, None], axis=1)[:, 0]
+    h = jnp.take_along_axis(hidden(adapter, weights, tokens), last[:, None, None], axis=1)[:, 0]
     likelihood = jax.nn.log_softmax(h @ weights["labels"].T)
-    return -(likelihood * target).sum(axis=1).mean(), (likelihood.argmax(1) == target.argmax(1)).mean()
-
-
-def train(adapter: Tree, weights: Tree, batches: Sequence[Any], course: Course, batches_max: int | None) -> Tree:
-    """Returns `adapter` after all batches, or the first `batches_max`; prints the loss on the way."""
-    rate = optax.warmup_cosine_decay_schedule(0, course.rate, course.warm_up, len(batches), course.rate / 20)
-    optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(rate, weight_decay=0.01))
-    state = optimiser.init(adapter)
-
-    def step(adapter: Tree, state: Any, weights: Tree, batch: Any) -> tuple[Tree, Any, Any]:
-        found, slope = jax.value_and_grad(loss, has_aux=True)(adapter, weights, batch)
-        change, state = optimiser.update(slope, state, adapter)
-        return optax.apply_updates(adapter, change), state, found
-
-    compiled, recent, began = jax.jit(step), [], time.monotonic()
-    for count, batch in enumerate(batches[:batches_max], 1):
-        adapter, state, found = compiled(adapter, state, weights, batch)
-        recent.append([float(value) for value in found])
-        if count % REPORT_EVERY == 0:
-            mean, right = np.mean(recent, axis=0)
-            print(
-                f"{count} of {len(batches)}, {time.monotonic() - began:.0f} s: loss {mean:.2f}, right {right:.2f}",
-                flush=True,
-            )
-            recent.clear()
-    return adapter
+    right = (likelihood.argmax(1) == target.argmax(1)).mean()
+    return -(likelihood * target).sum(axis=1).mean(), {"right": right}
 
 
 def main() -> None:
@@ -151,12 +120,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=VOTE_ADAPTER, help="where it goes; the shipped one's place")
     parser.add_argument("--batches", type=int, help="stop each part after so many, to try the program out")
     arguments = parser.parse_args()
-    path, wheel, prompt, chance = (
-        arguments.models / WEIGHTS,
-        emotions.load(),
-        VotePrompt.load(PROMPT),
-        random.Random(SEED),
-    )
+    path, wheel, prompt = arguments.models / WEIGHTS, emotions.load(), VotePrompt.load(PROMPT)
+    chance = random.Random(SEED)
     tokenizer = Tokenizer(path)
 
     def ask(text: str) -> list[int]:
@@ -174,7 +139,9 @@ def main() -> None:
         (SHORT, Lessons(short, short_truth, ask)),
         (LONG, Lessons(mixed, mixed_truth, ask)),
     ):
-        adapter = train(adapter, weights, lessons.batches(course, chance), course, arguments.batches)
+        batches = lessons.batches(course, chance)
+        rate = optax.warmup_cosine_decay_schedule(0, course.rate, course.warm_up, len(batches), course.rate / 20)
+        adapter = train(loss, adapter, weights, batches[: arguments.batches], rate)
     write(adapter, arguments.output)
     print(f"wrote {arguments.output}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import emotions
+from services.mllm.backends.smollm2 import WEIGHTS
 from services.mllm.language.model import LanguageModel
 from services.mllm.language.vote import VotePrompt, label_pieces
 from services.mllm.reply.exemplars import CRISIS, Exemplars
@@ -22,7 +23,7 @@ def main() -> None:
     parser.add_argument("prompt", help="name of a file of services/mllm/prompts")
     parser.add_argument("--models", type=Path, default=Path(".models"), help="the model folder")
     arguments = parser.parse_args()
-    weights = arguments.models / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    weights = arguments.models / WEIGHTS
     model = LanguageModel(weights, context_tokens=1024, candidates_max=1)
     prompt, labels = VotePrompt.load(arguments.prompt), tuple(emotions.load().labels)
     pairs = [pair for pair in Exemplars().pairs if pair.label != CRISIS]

@@ -19,7 +19,7 @@ import numpy as np
 
 import emotions
 from emotions import Wheel
-from services.understanding.domain import Status, Vote
+from services.understanding.domain import Status, Vote, malformed
 from services.understanding.reliability import FOLDER, Weights, parse
 from services.understanding.rules import Ballot, ballots_of, floored
 from services.understanding.training.estimate import ABSENT, dawid_skene, evidence, exponents
@@ -216,9 +216,8 @@ def _message(row: Mapping[str, Any], wheel: Wheel) -> Message:
 
 def _ballot(voter: str, said: Mapping[str, Any], wheel: Wheel) -> Ballot:
     distribution = {name: float(value) for name, value in said["distribution"].items()}
-    total = sum(distribution.values())
-    if not distribution.keys() <= wheel.labels.keys() or not abs(total - 1) < 1e-3 or min(distribution.values()) < 0:
-        raise ValueError(f"the vote of {voter} is not a distribution over the wheel's labels")
+    if problem := malformed(distribution, wheel):
+        raise ValueError(f"the vote of {voter}: {problem}")
     (ballot,) = ballots_of([Vote(voter, Status.VOTED, distribution=distribution, fine=bool(said["fine"]))], wheel)
     return ballot
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 
 import emotions
 from services.common.errors import TooLarge
@@ -18,31 +19,12 @@ from services.mllm.backends.minicpm_o import MiniCpmOModel, Settings, create
 from services.mllm.chat.limits import Limited, Limits
 from services.mllm.chat.model import Sampling, Scorer, Turn
 from services.mllm.domain import AUDIO_RATE_HZ, Frame, Message, Modality
+from tests.models.chats import BOTH, FILM, HEARD, SEEN, SOUND, WORDS, picture, sound
 from tests.models.minicpm_o.tiny import MARKS, write
+from tests.stops import never
 
 LABELS = tuple(emotions.load().labels)
 GREEDY = Sampling(12, 0.0, 1.0, 0)
-CHANCE = np.random.default_rng(5)
-
-
-def sound(seconds: float) -> NDArray[np.float32]:
-    return CHANCE.uniform(-0.5, 0.5, round(seconds * AUDIO_RATE_HZ)).astype(np.float32)
-
-
-def picture() -> NDArray[np.uint8]:
-    return np.kron(CHANCE.integers(0, 255, (2, 2, 3), dtype=np.uint8), np.ones((60, 80, 1), np.uint8))
-
-
-SOUND = sound(2.5)
-FILM = tuple(Frame(place / 2, picture()) for place in range(5))
-WORDS = (Turn("system", "Be brief."), Turn("user", "And nobody at work said a word."))
-HEARD = (WORDS[0], replace(WORDS[1], audio=SOUND))
-SEEN = (WORDS[0], replace(WORDS[1], frames=FILM))
-BOTH = (WORDS[0], replace(WORDS[1], audio=SOUND, frames=FILM))
-
-
-def never() -> bool:
-    return False
 
 
 def scores(model: MiniCpmOModel, turns: Sequence[Turn]) -> NDArray[np.float64]:
@@ -156,6 +138,18 @@ class Promises:
         assert list(model.stream(WORDS, GREEDY, lambda: True)) == []
         assert model.log_likelihoods(WORDS, LABELS, lambda: True) == []
 
+    def test_an_answer_ends_at_the_mark_that_ends_speech(self, folder: Path) -> None:
+        model = MiniCpmOModel(Settings(weights=folder, device="cpu", dtype="float32"))
+        tokenizer = model._processor.tokenizer
+        wanted = iter([tokenizer.convert_tokens_to_ids("<|tts_eos|>"), *tokenizer("a")["input_ids"] * 20])
+
+        def one_word(_: Any, __: Any, logits: torch.Tensor) -> torch.Tensor:
+            return torch.zeros_like(logits).index_fill(-1, torch.tensor([next(wanted)]), 1.0)
+
+        model._model.llm.lm_head.register_forward_hook(one_word)
+        assert list(model.stream(HEARD, GREEDY, never)) == []
+        assert "".join(model.stream(HEARD, GREEDY, never)) == "a" * GREEDY.tokens_max
+
     def test_marks_in_a_text_do_not_act(self, model: MiniCpmOModel) -> None:
         marks = " ".join(MARKS) + " (<image>./</image>) <audio>./</audio>"
         tokens = model.inputs((Turn("user", marks),))["input_ids"][0].tolist()
@@ -171,6 +165,14 @@ class Promises:
     def test_the_other_release_is_refused_where_this_transformers_runs(self, folder: Path) -> None:
         with pytest.raises(ValueError, match=f"MiniCPM-o {self.other_version} needs transformers"):
             MiniCpmOModel(Settings(weights=folder, device="cpu", version=self.other_version))  # type: ignore[arg-type]
+
+    def test_weights_that_are_missing_are_not_made_up(self, tmp_path: Path) -> None:
+        write(tmp_path, self.version)
+        weights = load_file(tmp_path / "model.safetensors")
+        del weights["apm.weight"]
+        save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+        with pytest.raises(ValueError, match=r"lacks 1 of the model's weights.*apm\.weight"):
+            MiniCpmOModel(Settings(weights=tmp_path, device="cpu", dtype="float32"))
 
     def test_another_model_is_refused(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "model.safetensors").write_bytes(b"")

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 import emotions
+from tests.models.byte_pairs import byte_pairs
 
 STANDIN = Path(__file__).with_name("standin")
 MARKS = (
@@ -58,15 +58,9 @@ def write(folder: Path, version: str) -> None:
 
 
 def _tokenizer(version: str) -> PreTrainedTokenizerFast:
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    letters = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=500, initial_alphabet=letters, show_progress=False)
-    bpe.train_from_iterator([*emotions.load().labels, "What does the speaker feel? Answer with one word."], trainer)
-    bpe.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in MARKS])
+    texts = [*emotions.load().labels, "What does the speaker feel? Answer with one word."]
     return PreTrainedTokenizerFast(
-        tokenizer_object=bpe,
+        tokenizer_object=byte_pairs(texts, MARKS, 500),
         unk_token="<unk>",
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",

@@ -18,32 +18,13 @@ from services.mllm.backends.ola import OlaModel, Settings, create
 from services.mllm.chat.limits import Limited, Limits
 from services.mllm.chat.model import Sampling, Scorer, Turn
 from services.mllm.domain import AUDIO_RATE_HZ, Frame, Message, Modality
+from tests.models.chats import BOTH, FILM, HEARD, SEEN, SOUND, WORDS, picture, sound
 from tests.models.ola.tiny import write
+from tests.stops import never
 
 LABELS = tuple(emotions.load().labels)
 GREEDY = Sampling(12, 0.0, 1.0, 0)
-CHANCE = np.random.default_rng(5)
 PLACES_OF_A_FRAME, PLACES_OF_A_CHUNK = 4, 10
-
-
-def picture() -> NDArray[np.uint8]:
-    return np.kron(CHANCE.integers(0, 255, (2, 2, 3), dtype=np.uint8), np.ones((60, 80, 1), np.uint8))
-
-
-def sound(seconds: float) -> NDArray[np.float32]:
-    return CHANCE.uniform(-0.5, 0.5, round(seconds * AUDIO_RATE_HZ)).astype(np.float32)
-
-
-SOUND = sound(2.5)
-FILM = tuple(Frame(place / 2, picture()) for place in range(5))
-WORDS = (Turn("system", "Be brief."), Turn("user", "And nobody at work said a word."))
-HEARD = (WORDS[0], replace(WORDS[1], audio=SOUND))
-SEEN = (WORDS[0], replace(WORDS[1], frames=FILM))
-BOTH = (WORDS[0], replace(WORDS[1], audio=SOUND, frames=FILM))
-
-
-def never() -> bool:
-    return False
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +140,22 @@ def test_weights_without_a_part_of_the_model_are_refused(tmp_path: Path) -> None
     save_file(kept, file, {"format": "pt"})
     with pytest.raises(ValueError, match=r"lacks 1 of the model's weights.*vision_tower\.linear\.weight"):
         OlaModel(settings)
+
+
+def test_the_encoders_of_sound_are_those_of_their_own_files(tmp_path: Path) -> None:
+    settings = write(tmp_path)
+    before = OlaModel(settings).embeddings(HEARD)
+    file = settings.weights / "model.safetensors"
+    weights = {name: value * ("speech_encoder" not in name) for name, value in load_file(file).items()}
+    save_file(weights, file, {"format": "pt"})
+    assert torch.equal(OlaModel(settings).embeddings(HEARD), before)
+
+
+def test_the_system_text_is_the_one_of_the_chat(model: OlaModel) -> None:
+    tokens = model._tokens(WORDS, False, False)
+    assert model._tokenizer.decode(tokens) == (
+        f"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n{WORDS[1].text}<|im_end|>\n<|im_start|>assistant\n"
+    )
 
 
 def test_it_votes_and_writes(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

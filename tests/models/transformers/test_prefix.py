@@ -9,6 +9,7 @@ import torch
 
 from services.mllm.chat.model import Sampling
 from services.mllm.decoding.prefix import Prefix, draw, pieces
+from tests.stops import never
 
 STOPS = frozenset({0})
 
@@ -30,10 +31,6 @@ class Table:
 
 def table(*rows: Sequence[float]) -> Table:
     return Table(torch.tensor(rows).log())
-
-
-def never() -> bool:
-    return False
 
 
 def greedy(tokens_max: int = 9) -> Sampling:

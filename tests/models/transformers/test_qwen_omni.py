@@ -5,10 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 import emotions
@@ -17,32 +15,13 @@ from services.mllm.backends.qwen_omni import QwenOmniModel, Settings
 from services.mllm.chat.limits import Limited, Limits
 from services.mllm.chat.model import Sampling, Scorer, Turn
 from services.mllm.decoding.prefix import draw
-from services.mllm.domain import AUDIO_RATE_HZ, Frame, Modality
+from services.mllm.domain import Frame, Modality
+from tests.models.chats import BOTH, FILM, HEARD, SEEN, WORDS, film, picture, sound
 from tests.models.transformers.tiny_omni import qwen_omni
+from tests.stops import never
 
 LABELS = (*emotions.load().labels, "lugubrious and rather wistful")
 GREEDY = Sampling(16, 0.0, 1.0, 0)
-CHANCE = np.random.default_rng(5)
-
-
-def sound(seconds: float) -> NDArray[np.float32]:
-    return CHANCE.normal(0, 0.1, round(seconds * AUDIO_RATE_HZ)).astype(np.float32)
-
-
-def film(count: int, height_px: int = 120, width_px: int = 160, rate_hz: float = 2.5) -> tuple[Frame, ...]:
-    shape = (height_px, width_px, 3)
-    return tuple(Frame(place / rate_hz, CHANCE.integers(0, 255, shape, dtype=np.uint8)) for place in range(count))
-
-
-SOUND, FILM = sound(2), film(5)
-WORDS = (Turn("system", "You are a friend who listens."), Turn("user", "And nobody at work said a word."))
-HEARD = (WORDS[0], replace(WORDS[1], audio=SOUND))
-SEEN = (WORDS[0], replace(WORDS[1], frames=FILM))
-BOTH = (WORDS[0], replace(WORDS[1], audio=SOUND, frames=FILM))
-
-
-def never() -> bool:
-    return False
 
 
 @pytest.fixture(scope="module")
@@ -105,15 +84,15 @@ def test_frames_are_laid_out_for_the_vision_tower(model: QwenOmniModel) -> None:
     # 120 x 160 becomes 112 x 168, that is 8 x 12 patches of 14; the fifth frame is doubled to fill a pair.
     assert inputs["video_grid_thw"].tolist() == [[3, 8, 12]]
     assert inputs["pixel_values_videos"].shape == (3 * 8 * 12, 3 * 2 * 14 * 14)
-    assert inputs["video_second_per_grid"].tolist() == pytest.approx([0.8])  # two frames at 2.5 a second
+    assert inputs["video_second_per_grid"].tolist() == pytest.approx([1.0])  # two frames at 2 a second
     assert "input_features" not in inputs
 
 
 def test_sound_is_laid_out_for_the_audio_tower(model: QwenOmniModel) -> None:
     inputs = model.inputs(HEARD)
     assert inputs["input_features"].shape == (1, 128, 30_000)
-    assert int(inputs["feature_attention_mask"].sum()) == 200  # 100 a second
-    assert count(model, inputs, "<|AUDIO|>") == 50  # 25 a second
+    assert int(inputs["feature_attention_mask"].sum()) == 250  # 100 a second
+    assert count(model, inputs, "<|AUDIO|>") == 62  # 25 a second
     assert "pixel_values_videos" not in inputs
 
 
@@ -150,8 +129,8 @@ def test_neither_the_order_nor_the_company_of_an_answer_changes_its_score(folder
 
 
 def test_what_is_heard_and_what_is_seen_change_the_answer(model: QwenOmniModel) -> None:
-    other_sound = (BOTH[0], replace(BOTH[1], audio=sound(2)))
-    other_film = (BOTH[0], replace(BOTH[1], frames=(*FILM[:-1], film(5)[-1])))
+    other_sound = (BOTH[0], replace(BOTH[1], audio=sound(2.5)))
+    other_film = (BOTH[0], replace(BOTH[1], frames=(*FILM[:-1], Frame(2.0, picture()))))
     chats = [WORDS, HEARD, SEEN, BOTH, other_sound, other_film]
     logits = [model._read(model.inputs(chat)).logits for chat in chats]
     for place, one in enumerate(logits):
@@ -161,7 +140,7 @@ def test_what_is_heard_and_what_is_seen_change_the_answer(model: QwenOmniModel) 
 
 def test_the_times_of_the_frames_change_the_answer(model: QwenOmniModel) -> None:
     slow = (BOTH[0], replace(BOTH[1], frames=tuple(replace(one, time_s=one.time_s * 4) for one in FILM)))
-    assert model.inputs(slow)["video_second_per_grid"].tolist() == pytest.approx([3.2])
+    assert model.inputs(slow)["video_second_per_grid"].tolist() == pytest.approx([4.0])
     difference = model._read(model.inputs(BOTH)).logits - model._read(model.inputs(slow)).logits
     assert difference.abs().max() > 1e-3
 
@@ -211,7 +190,7 @@ def test_marks_of_media_in_the_words_of_a_user_stand_for_nothing(model: QwenOmni
 
 def test_frames_of_several_sizes_are_refused(model: QwenOmniModel) -> None:
     with pytest.raises(
-        InvalidRequest, match=r"frame\.jpeg: frames of 160 x 120 and 80 x 60 pixels; send frames of one"
+        InvalidRequest, match=r"frame\.jpeg: frames of 80 x 60 and 160 x 120 pixels; send frames of one"
     ):
         model.inputs((replace(WORDS[1], frames=(*FILM, *film(1, 60, 80))),))
 

@@ -13,9 +13,10 @@ import emotions
 from services.common.errors import TooLarge
 from services.mllm.backends.transformers_text import Settings, TransformersTextModel
 from services.mllm.chat.model import Sampling, Scorer, Turn
-from services.mllm.decoding.chat_format import ChatTemplate
+from services.mllm.chat.template import ChatTemplate
 from services.mllm.decoding.prefix import draw
 from tests.models.transformers import tiny
+from tests.stops import never
 
 FAMILIES = {
     "Llama-3-8B-Instruct": tiny.llama_3,
@@ -33,10 +34,6 @@ TURNS = (
 )
 ANSWERS = (*emotions.load().labels, "lugubrious and rather wistful", "?")
 GREEDY = Sampling(24, 0.0, 1.0, 0)
-
-
-def never() -> bool:
-    return False
 
 
 def settings(folder: Path, **other: Any) -> Settings:
@@ -106,15 +103,19 @@ def test_it_does_not_matter_how_many_answers_share_a_step(
 
 def test_the_prompt_is_read_once_for_all_answers(model: TransformersTextModel) -> None:
     passes: list[torch.Size] = []
+    scored: list[int] = []
     told = model._model.register_forward_hook(
         lambda _, __, given, ___: passes.append(given["input_ids"].shape), with_kwargs=True
     )
+    heads = model._model.lm_head.register_forward_hook(lambda _, given, __: scored.append(given[0].shape[1]))
     model.log_likelihoods(TURNS, ANSWERS, never)
     told.remove()
+    heads.remove()
     prompt = model._tokens(TURNS)
     assert passes[0] == (1, len(prompt))
     assert [rows for rows, _ in passes[1:]] == [12, 12, 12, 2]
     assert max(columns for _, columns in passes[1:]) < len(prompt)
+    assert scored[0] == 1, "of the prompt only the last token is scored over the vocabulary"
 
 
 def test_nothing_more_is_scored_once_nobody_waits(model: TransformersTextModel) -> None:
@@ -178,6 +179,17 @@ def test_vicuna_is_asked_in_its_own_format(tmp_path: Path) -> None:
     )
     first, *_ = model._format.answers(["sad"]).tokens
     assert model._format._tokenizer.convert_ids_to_tokens(first) == ["▁s", "ad", "</s>"]
+
+
+def test_an_answer_ends_at_each_token_that_the_model_itself_ends_at(tmp_path: Path) -> None:
+    chat = TransformersTextModel(settings(tiny.llama_3(tmp_path / "model")))._format
+    assert chat.stops == set(chat._tokenizer.convert_tokens_to_ids(["<|end_of_text|>", "<|eot_id|>"]))
+
+
+def test_a_template_that_knows_thoughts_is_asked_for_none(tmp_path: Path) -> None:
+    thinks = tiny.LLAMA_3 + "{%- if enable_thinking is not defined or enable_thinking %}<think>{% endif %}"
+    chat = TransformersTextModel(settings(tiny.llama_3(tmp_path / "model", thinks)))._format
+    assert "<think>" not in chat.prompt(chat.messages(TURNS))
 
 
 def test_a_template_without_a_system_role_gets_its_text_in_the_first_turn(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import sentencepiece
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 from transformers import (
     InternLM3Config,
     LlamaConfig,
@@ -22,6 +22,7 @@ from transformers import (
 )
 
 import emotions
+from tests.models.byte_pairs import byte_pairs
 
 WORDS = [
     *emotions.load().labels,
@@ -61,16 +62,9 @@ NO_SYSTEM = """\
 {%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"""
 
 
-def bytes_bpe(special: Sequence[str], size: int = 600) -> Tokenizer:
-    """A byte-level BPE, as GPT-2, Llama 3 and Qwen have; `special` comes last, as theirs does."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(WORDS, trainer)
-    tokenizer.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in special])
-    return tokenizer
+def bytes_bpe(special: Sequence[str]) -> Tokenizer:
+    """A tokenizer for `WORDS`."""
+    return byte_pairs(WORDS, special, 600)
 
 
 def enlarge(model: PreTrainedModel) -> None:

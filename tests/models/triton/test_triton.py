@@ -17,13 +17,10 @@ from services.mllm.chat.model import Sampling, Turn
 from services.mllm.domain import Message, Modality, Profile, ReplyRecord, ReplyRequest, ReplySentence
 from tests.fakes import PATIENCE_S
 from tests.models.triton.server import MODEL, Triton, triton_server
+from tests.stops import never
 
 SEA = (Turn("user", "Tell me about the sea."),)
 PROFILE = Profile(name="Anna", age="young", gender="female", timbre="mid")
-
-
-def go_on() -> bool:
-    return False
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +72,14 @@ def test_a_reply_is_written_sentence_by_sentence(model: TritonModel, settings: S
 
 
 def test_text_comes_while_it_is_written_and_the_same_for_the_same_seed(model: TritonModel) -> None:
-    texts = [list(model.stream(SEA, sampled(seed), go_on)) for seed in (1, 1, 2)]
+    texts = [list(model.stream(SEA, sampled(seed), never)) for seed in (1, 1, 2)]
     assert len(texts[0]) > 10
     assert texts[0] == texts[1]
     assert texts[0] != texts[2]
 
 
 def test_a_choice_names_a_member_of_the_set_and_how_likely_others_were(model: TritonModel) -> None:
-    choice = model.choose([Turn("user", "Is the sky blue? Answer Yes or No.")], ["Yes", "No"], go_on)
+    choice = model.choose([Turn("user", "Is the sky blue? Answer Yes or No.")], ["Yes", "No"], never)
     assert (choice.text in {"Yes", "No"}, choice.guided) == (True, True)
     assert choice.log_likelihoods.keys() == {"Yes", "No"}
     assert max(choice.log_likelihoods, key=choice.log_likelihoods.__getitem__) == choice.text
@@ -112,8 +109,8 @@ def test_the_server_stops_decoding_when_the_answer_is_left(
 
 def test_what_the_model_refuses_is_told_with_its_reason(model: TritonModel, server: Triton) -> None:
     with pytest.raises(BackendFailed, match=f"{server.address}, model '{MODEL}': Error generating stream: .*context"):
-        list(model.stream([Turn("user", "word " * 6000)], sampled(1), go_on))
-    assert list(model.stream(SEA, sampled(1), go_on))
+        list(model.stream([Turn("user", "word " * 6000)], sampled(1), never))
+    assert list(model.stream(SEA, sampled(1), never))
 
 
 def test_a_model_that_the_server_does_not_have_is_named(settings: Settings) -> None:
@@ -124,9 +121,9 @@ def test_a_model_that_the_server_does_not_have_is_named(settings: Settings) -> N
 def test_a_model_that_is_unloaded_is_missed_and_found_again_when_it_is_back(model: TritonModel, client: Any) -> None:
     client.unload_model(MODEL)
     with pytest.raises(NotReady, match=f"model '{MODEL}': "):
-        list(model.stream(SEA, sampled(1), go_on))
+        list(model.stream(SEA, sampled(1), never))
     client.load_model(MODEL)
-    assert list(model.stream(SEA, sampled(1), go_on))
+    assert list(model.stream(SEA, sampled(1), never))
 
 
 def test_the_digest_stays_the_same_from_one_connection_to_the_next(model: TritonModel, settings: Settings) -> None:
@@ -148,7 +145,7 @@ def test_a_server_or_a_model_that_dies_within_an_answer_is_told(
 ) -> None:
     with triton_server(tmp_path) as server:
         model = TritonModel(settings.model_copy(update={"server": server.address, "timeout_s": 2.0}))
-        pieces = model.stream(SEA, sampled(1, tokens_max=1000), go_on)
+        pieces = model.stream(SEA, sampled(1, tokens_max=1000), never)
         next(pieces)
         kill(server)
         with pytest.raises(kinds, match=f"{server.address}, model '{MODEL}': "):

@@ -26,17 +26,25 @@ class MediaProcessor(ProcessorMixin):  # type: ignore[misc]
     tokenizer_class = "AutoTokenizer"
     image_mark = ""
     audio_mark = ""
+    layout: ClassVar[dict[str, bool]] = {}
+    """How sound is to be laid out for a clip; each release says it in its own way."""
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(tokenizer)
         self.prompts: list[str] = []
 
-    def laid_out(self, text: list[str], images: list[Any], audios: list[Any], audio_parts: list[Any]) -> Features:
+    def __call__(
+        self, text: list[str], images: list[Any], audios: list[Any], audio_parts: list[Any], **settings: Any
+    ) -> Features:
         """Returns what the model reads of one prompt.
 
         Raises:
-            ValueError: The prompt does not name the media one by one, or they are not of one message.
+            ValueError: It is not asked as for a clip, the prompt does not name the media one by one, or they are not of
+                one message.
         """
+        usual = {"max_length": None, "max_slice_nums": 1, "use_image_id": False, "return_tensors": "pt"}
+        if settings != usual | self.layout:
+            raise ValueError(f"not as for a clip: {settings}")
         self.prompts.append(text[0])
         if len(text) != 1 or audio_parts != [[0] * len(audios[0])]:
             raise ValueError("one prompt, all of its sound in one message")

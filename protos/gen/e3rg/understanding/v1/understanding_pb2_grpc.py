@@ -28,8 +28,9 @@ if _version_not_supported:
 class UnderstandingServiceStub(object):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
-    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    Errors of every RPC: UNAVAILABLE while starting or draining, when fewer votes than the quorum count and some voter
+    was late or failed, or when the voter that transcribes or writes is needed and cannot be reached, since no other does
+    it in its place (retry); RESOURCE_EXHAUSTED when the line of the decoder or of either of those two is full (retry
     after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
@@ -59,8 +60,9 @@ class UnderstandingServiceStub(object):
 class UnderstandingServiceServicer(object):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
-    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    Errors of every RPC: UNAVAILABLE while starting or draining, when fewer votes than the quorum count and some voter
+    was late or failed, or when the voter that transcribes or writes is needed and cannot be reached, since no other does
+    it in its place (retry); RESOURCE_EXHAUSTED when the line of the decoder or of either of those two is full (retry
     after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
@@ -88,7 +90,7 @@ class UnderstandingServiceServicer(object):
         """Has the lead model write the reply, one finished sentence a message, a record last.
 
         Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-        ontology hash is not this service's.
+        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,8 +125,9 @@ def add_UnderstandingServiceServicer_to_server(servicer, server):
 class UnderstandingService(object):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
-    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    Errors of every RPC: UNAVAILABLE while starting or draining, when fewer votes than the quorum count and some voter
+    was late or failed, or when the voter that transcribes or writes is needed and cannot be reached, since no other does
+    it in its place (retry); RESOURCE_EXHAUSTED when the line of the decoder or of either of those two is full (retry
     after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 

@@ -20,8 +20,9 @@ class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type:
 class UnderstandingServiceStub:
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
-    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    Errors of every RPC: UNAVAILABLE while starting or draining, when fewer votes than the quorum count and some voter
+    was late or failed, or when the voter that transcribes or writes is needed and cannot be reached, since no other does
+    it in its place (retry); RESOURCE_EXHAUSTED when the line of the decoder or of either of those two is full (retry
     after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
@@ -52,14 +53,15 @@ class UnderstandingServiceStub:
     """Has the lead model write the reply, one finished sentence a message, a record last.
 
     Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-    ontology hash is not this service's.
+    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
     """
 
 class UnderstandingServiceAsyncStub:
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
-    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    Errors of every RPC: UNAVAILABLE while starting or draining, when fewer votes than the quorum count and some voter
+    was late or failed, or when the voter that transcribes or writes is needed and cannot be reached, since no other does
+    it in its place (retry); RESOURCE_EXHAUSTED when the line of the decoder or of either of those two is full (retry
     after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
@@ -89,14 +91,15 @@ class UnderstandingServiceAsyncStub:
     """Has the lead model write the reply, one finished sentence a message, a record last.
 
     Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-    ontology hash is not this service's.
+    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
     """
 
 class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
     """Understands a message and replies to it.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when fewer votes than the quorum count and
-    some voter was late or failed (retry); RESOURCE_EXHAUSTED when the decoder's or the lead model's line is full (retry
+    Errors of every RPC: UNAVAILABLE while starting or draining, when fewer votes than the quorum count and some voter
+    was late or failed, or when the voter that transcribes or writes is needed and cannot be reached, since no other does
+    it in its place (retry); RESOURCE_EXHAUSTED when the line of the decoder or of either of those two is full (retry
     after `retry-after-ms` in the trailing metadata); DEADLINE_EXCEEDED; INTERNAL.
     """
 
@@ -132,7 +135,7 @@ class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
         """Has the lead model write the reply, one finished sentence a message, a record last.
 
         Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-        ontology hash is not this service's.
+        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
         """
 
 def add_UnderstandingServiceServicer_to_server(servicer: UnderstandingServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

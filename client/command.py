@@ -42,6 +42,7 @@ def respond(client: Client, options: argparse.Namespace) -> int:
         policy=options.policy,
         output=OUTPUTS[options.output],
         seed=options.seed,
+        quality=options.quality,
     )
     reply = Reply(options.out)
     try:
@@ -141,6 +142,9 @@ def _add_respond(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--intensity", type=float, help="how strongly, 0 to 1; only with --emotion")
     parser.add_argument("--policy", default="", help="empathic (default) or mirror")
     parser.add_argument("--output", choices=OUTPUTS, default="video", help="how much of a reply (default: %(default)s)")
+    parser.add_argument(
+        "--quality", default="", help="quality tier of the video; the best that there is time for without"
+    )
     parser.add_argument("--seed", type=_seed, default=0, help="same seed, same draw of the reply")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the reply (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=120, help="deadline in seconds (default: %(default)s)")

@@ -25,7 +25,7 @@ class Reply:
         self.folder = folder
         self._audio = bytearray()
         self._rate_hz = 0
-        self._record: dict[str, Any] = {"text": [], "timings": [], "degraded": []}
+        self._record: dict[str, Any] = {"text": [], "timings": [], "degraded": [], "video_qualities": []}
         self.begun = False
 
     def take(self, timed: Timed) -> Iterator[str]:
@@ -53,6 +53,10 @@ class Reply:
                 self._rate_hz = event.audio.sample_rate_hz
             case "video":
                 record.setdefault("first_video_s", round(timed.seconds, 3))
+                if quality := event.video.quality:
+                    if quality not in record["video_qualities"][-1:]:
+                        yield f"video      in quality {quality}"
+                    record["video_qualities"].append(quality)
                 with (self.folder / "reply.mp4").open("ab") as file:
                     file.write(event.video.content)
             case "timing":

@@ -55,8 +55,7 @@ def speak(address: str, text: str, identity: str, label: str) -> Spoken:
             header=tts.SpeakHeader(
                 emotion=_emotion(label),
                 style=emotions.load().label(label).style,
-                voice_digest=hashlib.sha256(voice).hexdigest(),
-                voice_size_bytes=len(voice),
+                voices=[tts.VoiceFile(digest=hashlib.sha256(voice).hexdigest(), size_bytes=len(voice))],
             )
         )
         yield tts.SpeakRequest(voice=voice)

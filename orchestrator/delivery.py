@@ -24,7 +24,8 @@ def check_wishes(header: pb.RespondHeader, wheel: Wheel) -> None:
     """Refuses a wish for an emotion that cannot be had, before any work is done.
 
     Raises:
-        InvalidRequest: The label or the policy is unknown, or the intensity is out of range or has no label.
+        InvalidRequest: The label or the policy is unknown, the intensity is out of range or has no label, or the
+            quality has no video.
     """
     if header.reply_emotion and header.reply_emotion not in wheel.labels:
         problem = f"{header.reply_emotion!r} is no emotion label; use one of: {', '.join(wheel.labels)}"
@@ -37,6 +38,19 @@ def check_wishes(header: pb.RespondHeader, wheel: Wheel) -> None:
             raise InvalidRequest("header.reply_intensity", "set without reply_emotion; set both or neither")
         if not 0 <= header.reply_intensity <= 1:
             raise InvalidRequest("header.reply_intensity", f"{header.reply_intensity:g}; send 0 to 1")
+    if header.quality and header.output not in (pb.OUTPUT_UNSPECIFIED, pb.OUTPUT_VIDEO):
+        problem = f"{header.quality!r} without video; ask for OUTPUT_VIDEO, or leave it out"
+        raise InvalidRequest("header.quality", problem)
+
+
+def check_quality(wished: str, qualities: Sequence[str]) -> None:
+    """Refuses a quality tier that the renderer lacks.
+
+    Raises:
+        InvalidRequest: It is none of `qualities`.
+    """
+    if wished not in qualities:
+        raise InvalidRequest("header.quality", f"{wished!r}; use one of: {', '.join(qualities)}")
 
 
 def decide_delivery(

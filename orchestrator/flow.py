@@ -2,8 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Generic, TypeVar
+
+from services.common.errors import DeadlineExceeded
+from services.common.streams import ticking
 
 Item = TypeVar("Item")
 
@@ -34,3 +38,25 @@ class Flow(Generic[Item]):
         """Yields the items until the end."""
         while not isinstance(item := await self._items.get(), _End):
             yield item
+
+
+async def watched(
+    service: str, parts: AsyncGenerator[Item], idle_s: float, fed_s: Callable[[], float]
+) -> AsyncGenerator[Item]:
+    """Yields the parts of a stream; one that falls silent over its work is given up, so that the turn can end.
+
+    Args:
+        service: Its name, for the error.
+        parts: What it answers.
+        idle_s: How long it may be silent.
+        fed_s: Tells when (monotonic) it was last given work; 0 for never.
+
+    Raises:
+        DeadlineExceeded: Nothing came for `idle_s` after it was last fed.
+    """
+    async with aclosing(ticking(parts, idle_s)) as ticks:
+        async for part in ticks:
+            if part is not None:
+                yield part
+            elif (last_s := fed_s()) and time.monotonic() - last_s >= idle_s:
+                raise DeadlineExceeded(f"{service}: nothing came for {idle_s:g} s")

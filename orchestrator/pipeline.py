@@ -14,13 +14,15 @@ from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.understanding.v1 import understanding_pb2 as understanding
+from e3rg.video.v1 import video_pb2 as video
 from emotions import Wheel
-from orchestrator.delivery import Capabilities, check_wishes, decide_delivery
-from orchestrator.flow import Flow
-from orchestrator.messages import to_animate, to_history, to_speak, to_understand
+from orchestrator.delivery import Capabilities, check_quality, check_wishes, decide_delivery
+from orchestrator.filming import Camera
+from orchestrator.flow import Flow, watched
+from orchestrator.messages import Scene, to_history, to_speak, to_understand
 from orchestrator.stages import Memory, Tts, Understanding, Video
 from services.common import metrics, rpc
-from services.common.errors import DeadlineExceeded, FailedPrecondition, NotReady, ServiceError
+from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
 
 USES = {
     pb.OUTPUT_TEXT: (),
@@ -34,6 +36,9 @@ STORED_REPLIES = {
     "crisis": "a message that speaks of self-harm is never left to a model",
 }
 """Why a writer used a stored reply."""
+
+FAREWELL_S = 0.5
+"""What a turn needs to end well after its film is given up for lack of time."""
 
 Result = TypeVar("Result")
 
@@ -98,6 +103,10 @@ class _Turn:
         self._speech: Flow[tts.SpeechChunk] = Flow()
         self._samples = 0
         self._rate_hz = 0
+        self._voice_digest = ""
+        self._face = video.GetModelResponse()
+        self._end_s = self._received_s + pipeline.turn_deadline_s
+        self._keeping: asyncio.Task[None] | None = None
         self.events: Flow[pb.RespondResponse] = Flow()
 
     async def run(self) -> None:
@@ -116,6 +125,8 @@ class _Turn:
     async def _story(self) -> None:
         recalling = self._start(self._recall())
         looking = self._start(self._capabilities())
+        if self._header.quality:
+            await looking  # a wish that the renderer cannot fulfil is refused before any work is done
         understood = await self._understand(recalling)
         recalled, capabilities = await recalling, await looking
         delivery = decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, capabilities)
@@ -127,6 +138,8 @@ class _Turn:
         text, record = await self._write(understood, recalled, delivery)
         remembering = self._start(self._remember(understood, text, delivery.emotion))
         await asyncio.gather(speaking, filming)
+        if self._keeping:
+            await self._keeping
         turn_id = await remembering
         self._time("turn", self._received_s)
         self._tell(
@@ -165,15 +178,18 @@ class _Turn:
                 voice = await self._pipeline.tts.model()
                 self._pipeline.check_wheel("tts", voice.card.ontology_hash)
                 styles, self._rate_hz = tuple(voice.styles), voice.sample_rate_hz
+                self._voice_digest = voice.card.digest
             except ServiceError as error:
                 self._drop("speech", "audio", error, pb.OUTPUT_TEXT)
         if self._output >= pb.OUTPUT_VIDEO:
             try:
                 face = await self._pipeline.video.model()
                 self._pipeline.check_wheel("video", face.card.ontology_hash)
-                classes = tuple(face.face_classes)
+                classes, self._face = tuple(face.face_classes), face
             except ServiceError as error:
                 self._drop("video", "video", error, pb.OUTPUT_AUDIO)
+        if classes and self._header.quality:
+            check_quality(self._header.quality, self._face.qualities)
         return Capabilities(styles, classes)
 
     async def _understand(self, recalling: asyncio.Task[memory.RecallResponse]) -> understanding.UnderstandResponse:
@@ -230,12 +246,19 @@ class _Turn:
         if self._output < pb.OUTPUT_AUDIO:
             return
         try:
-            reference = await self._pipeline.memory.reference(identity, memory.REFERENCE_KIND_VOICE)
-            requests = to_speak(identity, delivery, reference, aiter(self._sentences))
-            async with aclosing(self._watched("tts", self._sentences, self._pipeline.tts.speak(requests))) as parts:
+            store = self._pipeline.memory
+            reference = await store.reference(identity, memory.REFERENCE_KIND_VOICE)
+            fitted = await store.fitted_voice(identity, self._voice_digest)
+            requests = to_speak(identity, delivery, fitted, reference, aiter(self._sentences))
+            spoken = self._pipeline.tts.speak(requests)
+            idle_s = self._pipeline.stage_idle_s
+            async with aclosing(watched("tts", spoken, idle_s, lambda: self._sentences.last_s)) as parts:
                 async for part in parts:
                     if part.WhichOneof("part") == "chunk":
                         self._hand_on(part.chunk)
+                    elif part.ready.fitted:
+                        keeping = store.keep_fitted_voice(identity, self._voice_digest, part.ready.fitted)
+                        self._keeping = self._start(keeping)
             self._time("speech", self._sentences.first_s, first_s=self._speech.first_s)
         except ServiceError as error:
             self._drop("speech", "the rest of the audio" if self._samples else "audio", error, pb.OUTPUT_TEXT)
@@ -251,18 +274,22 @@ class _Turn:
     async def _film(self, identity: memory.Identity, delivery: pb.Delivery) -> None:
         if self._output < pb.OUTPUT_VIDEO:
             return
-        mime_type, first_s = "", 0.0
+        first_s = 0.0
         try:
             portrait = await self._pipeline.memory.reference(identity, memory.REFERENCE_KIND_PORTRAIT)
-            requests = to_animate(identity, delivery, portrait, self._rate_hz, self._header.seed, aiter(self._speech))
-            async with aclosing(self._watched("video", self._speech, self._pipeline.video.animate(requests))) as parts:
-                async for part in parts:
-                    if part.WhichOneof("part") == "ready":
-                        mime_type = part.ready.mime_type
-                        continue
+            scene, wish = Scene(identity, delivery, portrait, self._rate_hz, self._header.seed), self._header.quality
+            camera = Camera(
+                self._pipeline.video,
+                self._face,
+                wish,
+                self._pipeline.stage_idle_s,
+                self._left_s,
+                lambda reason: self._degrade("video", "the wished quality" if wish else "the best quality", reason),
+            )
+            async with aclosing(camera.film(scene, self._speech)) as chunks:
+                async for chunk in chunks:
                     if not self._samples:
                         return  # the voice failed before its first sound: there is nothing to film
-                    chunk = pb.VideoChunk(content=part.chunk, mime_type="" if first_s else mime_type)
                     first_s = first_s or time.monotonic()
                     self._tell(pb.RespondResponse(video=chunk))
             self._time("video", self._speech.first_s or time.monotonic(), first_s=first_s)
@@ -294,31 +321,11 @@ class _Turn:
         self._time("remember", start_s)
         return turn.id
 
-    async def _watched(self, service: str, fed: Flow[Any], parts: AsyncGenerator[Result]) -> AsyncGenerator[Result]:
-        """Yields the parts of a stream; one that falls silent over its work is given up, so that the turn can end.
-
-        Args:
-            service: Its name, for the error.
-            fed: What it works on.
-            parts: What it answers.
-
-        Raises:
-            NotReady: Nothing came for `stage_idle_s` after it was last fed.
-        """
-        idle_s = self._pipeline.stage_idle_s
-        async with aclosing(parts):
-            while True:
-                waiting = self._start(_next(parts))
-                while not (await asyncio.wait({waiting}, timeout=idle_s))[0]:
-                    if fed.last_s and time.monotonic() - fed.last_s >= idle_s:
-                        waiting.cancel()
-                        await asyncio.wait({waiting})
-                        raise NotReady(f"{service}: nothing came for {idle_s:g} s")
-                self._tasks.discard(waiting)
-                part = waiting.result()
-                if part is None:
-                    return
-                yield part
+    def _left_s(self) -> float:
+        """How many seconds a stage may still take so that the turn can end in time, its loss included."""
+        allowed_s = self._end_s - time.monotonic()
+        remaining_s = rpc.remaining_s()
+        return max(0.0, (allowed_s if remaining_s is None else min(allowed_s, remaining_s)) - FAREWELL_S)
 
     def _start(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.create_task(coroutine)
@@ -351,7 +358,3 @@ class _Turn:
     def _degrade(self, stage: str, dropped: str, reason: str) -> None:
         metrics.DEGRADED.labels(stage, dropped).inc()
         self._tell(pb.RespondResponse(degraded=pb.Degraded(stage=stage, dropped=dropped, reason=reason)))
-
-
-async def _next(parts: AsyncGenerator[Result]) -> Result | None:
-    return await anext(parts, None)

@@ -20,8 +20,9 @@ class OrchestratorSettings(ServiceSettings):
     video_address: str = "127.0.0.1:50055"
     """Address of the video service."""
     turn_deadline_s: float = Field(default=60, gt=0)
-    """Time that a turn gets when its caller allows more, or sets no deadline."""
+    """Time that a turn gets when its caller allows more, or sets no deadline. A renderer of segments chooses its
+    quality by it, and refuses what would end later."""
     stage_idle_s: float = Field(default=20, gt=0)
-    """A voice or a face that sends nothing for so long is dropped from the turn; more for a slow renderer."""
+    """A voice or a face that sends nothing for so long, not even progress, is dropped from the turn."""
     history_turns: int = Field(default=10, ge=0, le=32)
     """Past turns that are recalled for a new one."""

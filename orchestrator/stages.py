@@ -3,6 +3,7 @@
 Every method raises the `ServiceError` that the service had; failures to reach it name the service.
 """
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
@@ -20,12 +21,15 @@ from e3rg.video.v1 import video_pb2 as video
 from e3rg.video.v1 import video_pb2_grpc
 from services.common import clients
 from services.common.caches import LastUsed
+from services.common.errors import ServiceError
 
 if TYPE_CHECKING:  # these exist in the stubs only
     from e3rg.memory.v1.memory_pb2_grpc import MemoryServiceAsyncStub
     from e3rg.tts.v1.tts_pb2_grpc import TtsServiceAsyncStub
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub
     from e3rg.video.v1.video_pb2_grpc import VideoServiceAsyncStub
+
+log = logging.getLogger(__name__)
 
 CARD_TIMEOUT_S = 3.0
 MEMORY_TIMEOUT_S = 5.0
@@ -69,6 +73,7 @@ class Memory:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.stub = cast("MemoryServiceAsyncStub", memory_pb2_grpc.MemoryServiceStub(channel))
         self._references: LastUsed[str, bytes] = LastUsed(REFERENCES_MAX)
+        self._fitted: LastUsed[tuple[str, str], bytes] = LastUsed(REFERENCES_MAX)
 
     async def recall(self, request: memory.RecallRequest) -> memory.RecallResponse:
         """Recalls an identity and the last turns."""
@@ -89,6 +94,40 @@ class Memory:
                         content += part.content
             return self._references.get(digest, lambda: bytes(content))
         return self._references.get(digest, bytes)
+
+    async def fitted_voice(self, identity: memory.Identity, model_digest: str) -> bytes:
+        """Reads the identity's voice as a model fitted it; empty when there is none: it can always be fitted again."""
+        request = memory.GetDerivedRequest(
+            identity=identity.id,
+            kind=memory.REFERENCE_KIND_VOICE,
+            reference_digest=identity.voice.digest,
+            model_digest=model_digest,
+        )
+        key = (identity.voice.digest, model_digest)
+        if key not in self._fitted:
+            try:
+                async with clients.calling("memory"):
+                    found = await self.stub.GetDerived(request, **clients.options(MEMORY_TIMEOUT_S))
+            except ServiceError as error:
+                log.info("voice will be fitted", extra={"identity": identity.id, "why": str(error)})
+                return b""
+            return self._fitted.get(key, lambda: found.content)
+        return self._fitted.get(key, bytes)
+
+    async def keep_fitted_voice(self, identity: memory.Identity, model_digest: str, content: bytes) -> None:
+        """Keeps the identity's voice as a model fitted it; a failure is logged only."""
+        request = memory.PutDerivedRequest(
+            identity=identity.id,
+            kind=memory.REFERENCE_KIND_VOICE,
+            reference_digest=identity.voice.digest,
+            model_digest=model_digest,
+            content=content,
+        )
+        try:
+            async with clients.calling("memory"):
+                await self.stub.PutDerived(request, **clients.options(MEMORY_TIMEOUT_S))
+        except ServiceError as error:
+            log.warning("fitted voice not kept", extra={"identity": identity.id, "why": str(error)})
 
     async def remember(self, request: memory.RememberRequest) -> None:
         """Keeps a turn."""
@@ -142,10 +181,12 @@ class Video:
         async with clients.calling("video"):
             return await clients.ask(self._stub.CheckPortrait(**clients.options(STREAM_TIMEOUT_S)), parts)
 
-    async def animate(self, parts: AsyncIterator[video.AnimateRequest]) -> AsyncGenerator[video.AnimateResponse]:
-        """Animates a portrait to speech as it comes."""
+    async def animate(
+        self, parts: AsyncIterator[video.AnimateRequest], timeout_s: float = STREAM_TIMEOUT_S
+    ) -> AsyncGenerator[video.AnimateResponse]:
+        """Animates a portrait to speech, as it comes or to a segment of it."""
         async with clients.calling("video"):
-            call = self._stub.Animate(**clients.options(STREAM_TIMEOUT_S))
+            call = self._stub.Animate(**clients.options(timeout_s))
             async with aclosing(clients.converse(call, parts)) as filmed:
                 async for part in filmed:
                     yield part

@@ -26,6 +26,7 @@ from services.memory.servicer import MemoryServicer
 from services.mllm.domain import Backend as MllmBackend
 from services.mllm.domain import Level
 from services.mllm.servicer import MllmServicer
+from services.tts.domain import Backend as TtsBackend
 from services.tts.domain import Speaker
 from services.tts.servicer import TtsServicer
 from services.understanding.intake import Intake
@@ -34,8 +35,9 @@ from services.understanding.reliability import EQUAL, Weights
 from services.understanding.rules import rule_of
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.voters import MllmVoter
+from services.video.domain import Backend as VideoBackend
 from services.video.domain import Studio
-from services.video.servicer import VideoServicer
+from services.video.servicer import HEARTBEAT_S, VideoServicer
 from tests.fakes import FakeFace, FakeLead, FakeStore, FakeVoice, FakeVoter
 from tests.samples import png, wav
 from tests.serving import Served, serving
@@ -53,6 +55,8 @@ class Cast:
     lead: FakeLead = field(default_factory=lambda: FakeLead({"sad": 0.6, "furious": 0.4}))
     voice: FakeVoice = field(default_factory=FakeVoice)
     portrait: FakeFace = field(default_factory=FakeFace)
+    more_portraits: tuple[FakeFace, ...] = ()
+    """Further replicas of the renderer, served as "video 2" and so on."""
     store: FakeStore = field(default_factory=FakeStore)
     wheels: Mapping[str, Wheel] = field(default_factory=dict)
     quorum: int = 1
@@ -95,22 +99,28 @@ async def serving_mllm(
 
 
 @asynccontextmanager
-async def serving_tts(backend: FakeVoice, wheel: Wheel, waiting_max: int = 8) -> AsyncIterator[Served]:
+async def serving_tts(
+    backend: TtsBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1
+) -> AsyncIterator[Served]:
     queue = InferenceQueue("tts", "fake", waiting_max)
     servicer = TtsServicer("fake", backend, Speaker(backend, 4), queue, wheel)
     async with serving(
-        "e3rg.tts.v1.TtsService", lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to)
+        "e3rg.tts.v1.TtsService", lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to), grace_s
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
 
 
 @asynccontextmanager
-async def serving_video(backend: FakeFace, wheel: Wheel, waiting_max: int = 8) -> AsyncIterator[Served]:
+async def serving_video(
+    backend: VideoBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncIterator[Served]:
     queue = InferenceQueue("video", "fake", waiting_max)
-    servicer = VideoServicer("fake", backend, Studio(backend, 4), queue, wheel)
+    servicer = VideoServicer("fake", backend, Studio(backend, 4), queue, wheel, heartbeat_s)
     async with serving(
-        "e3rg.video.v1.VideoService", lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to)
+        "e3rg.video.v1.VideoService",
+        lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
+        grace_s,
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
@@ -166,7 +176,8 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
     async with AsyncExitStack() as stack:
 
         async def to(name: str) -> grpc.aio.Channel:
-            return await stack.enter_async_context(clients.open_channel(served[name].address))
+            replicas = [each.address for key, each in served.items() if key.split()[0] == name]
+            return await stack.enter_async_context(clients.open_channel(f"ipv4:{','.join(replicas)}"))
 
         pipeline = Pipeline(
             understanding=stages.Understanding(await to("understanding")),
@@ -204,6 +215,8 @@ class Deployment:
         await self._start("memory", serving_memory(cast.store, cast.wheel("memory")))
         await self._start("tts", serving_tts(cast.voice, cast.wheel("tts"), cast.waiting_max))
         await self._start("video", serving_video(cast.portrait, cast.wheel("video"), cast.waiting_max))
+        for number, replica in enumerate(cast.more_portraits, 2):
+            await self._start(f"video {number}", serving_video(replica, cast.wheel("video"), cast.waiting_max))
         await self._start("orchestrator", serving_orchestrator(cast, self.served))
 
     async def stop(self, name: str) -> None:

@@ -177,30 +177,54 @@ class FakeVoice:
     sample_rate_hz = 16_000
     languages: tuple[str, ...] = ("en",)
     sentence_s = 0.5
+    pause_s = 0.0
+    crescendo = 0
+    """By how much each sentence of a voice's life is louder than the one before."""
 
     def __init__(self) -> None:
         self.styles: tuple[str, ...] = ("default", "friendly", "sad", "cheerful")
+        self.loudness = 8000
         self.prepared: list[tuple[tts.VoiceReference, tts.Profile]] = []
+        self.restored: list[bytes] = []
+        self.asked: list[list[str]] = []
         self.spoken: list[tuple[str, tts.Delivery]] = []
         self.before: Callable[[str], None] = go_on
         self.stopped = Closing()
 
-    def prepare(self, reference: tts.VoiceReference, profile: tts.Profile) -> tts.Voice:
+    def prepare(self, references: Sequence[tts.VoiceReference], profile: tts.Profile) -> tts.Voice:
         self.before("prepare")
-        if not reference.samples.any():
-            raise InvalidRequest("voice", "it is silent; send a recording of speech")
-        self.prepared.append((reference, profile))
+        for reference in references:
+            if not reference.samples.any():
+                raise InvalidRequest("voice", "it is silent; send a recording of speech")
+            self.prepared.append((reference, profile))
         return object()
 
-    def speak(self, text: str, voice: tts.Voice, delivery: tts.Delivery) -> Iterator[tts.Speech]:
-        self.spoken.append((text, delivery))
+    def pack(self, voice: tts.Voice) -> bytes:
+        return b"a fitted voice"
+
+    def unpack(self, content: bytes) -> tts.Voice:
+        self.restored.append(content)
+        return object()
+
+    def speak(self, texts: Sequence[str], voice: tts.Voice, delivery: tts.Delivery) -> Iterator[tts.Speech]:
+        self.asked.append(list(texts))
         count = round(self.sentence_s * self.sample_rate_hz)
         tone = np.sin(np.arange(count) * 2 * np.pi * 220 / self.sample_rate_hz)
-        sounds = (tts.Phoneme("m", "PP", 0.0, 0.2), tts.Phoneme("a", "aa", 0.2, self.sentence_s - 0.2))
+        pause = np.zeros(round(self.pause_s * self.sample_rate_hz))
+        word = (tts.Phoneme("m", "PP", 0.0, 0.2), tts.Phoneme("a", "aa", 0.2, self.sentence_s - 0.2))
+        sounds = (*word, tts.Phoneme("", "sil", self.sentence_s, self.pause_s)) if self.pause_s else word
         try:
-            for _ in [piece for piece in text.split(".") if piece.strip()]:
-                self.before("speak")
-                yield tts.Speech((tone * 8000).astype(np.int16), self.sample_rate_hz, sounds, {"rate": 1.5})
+            for text in texts:
+                self.spoken.append((text, delivery))
+                pieces = [piece for piece in text.split(".") if piece.strip()]
+                if not pieces:
+                    raise InvalidRequest("sentence", f"{text!r} holds no sound; send words")
+                for number, _ in enumerate(pieces, 1):
+                    self.before("speak")
+                    last = number == len(pieces)
+                    said = np.append(tone * self.loudness, pause)
+                    self.loudness += self.crescendo
+                    yield tts.Speech(said.astype(np.int16), self.sample_rate_hz, sounds, {"rate": 1.5}, last)
         finally:
             self.stopped.set()
 
@@ -215,6 +239,8 @@ class FakeFace:
     digest = "f" * 64
     fps = 25
     size_px = 64
+    qualities: tuple[str, ...] = ("full",)
+    segment_s: tuple[float, float] = (0.0, 0.0)
 
     def __init__(self) -> None:
         self.classes: tuple[str, ...] = ("neutral", "happy", "sad")
@@ -231,7 +257,10 @@ class FakeFace:
         self.prepared.append(portrait)
         return object()
 
-    def perform(self, rig: video.Rig, expression: video.Expression, seed: int) -> video.Performance:
+    def cost_s(self, duration_s: float, quality: str) -> float:
+        return 0.0
+
+    def perform(self, rig: video.Rig, expression: video.Expression, seed: int, quality: str) -> video.Performance:
         self.shown.append((expression, seed))
         return _FakePerformance(self)
 
@@ -264,6 +293,68 @@ class _FakePerformance:
                 yield np.full((size_px, size_px, 3), (200, self._frames % 256, 30), np.uint8)
         finally:
             self._face.stopped.set()
+
+
+class FakePainter(FakeFace):
+    """A face that takes a few seconds of speech at once, and works on all of it in steps before it shows anything.
+
+    It says what that costs (a window is the shortest segment) and really works: each step brings the picture nearer
+    to the loudness of the speech. Frames are red by their quality and blue by the loudness of their sound.
+    """
+
+    model = "fake painter"
+    qualities: tuple[str, ...] = ("fine", "draft")
+    segment_s: tuple[float, float] = (0.4, 1.2)
+    steps: Mapping[str, int] = {"fine": 8, "draft": 2}
+    step_s = 0.01
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.painted: list[tuple[str, float]] = []
+        """Quality and seconds of what was begun."""
+
+    def cost_s(self, duration_s: float, quality: str) -> float:
+        return self.steps[quality] * self.step_s * int(np.ceil(duration_s / self.segment_s[0]))
+
+    def perform(self, rig: video.Rig, expression: video.Expression, seed: int, quality: str) -> video.Performance:
+        self.shown.append((expression, seed))
+        return _FakePainting(self, quality)
+
+
+class _FakePainting:
+    """`services.video.domain.Performance`."""
+
+    def __init__(self, face: FakePainter, quality: str) -> None:
+        self._face = face
+        self._quality = quality
+        self._rate_hz = 0
+        self._samples = np.empty(0, np.int16)
+
+    def feed(self, speech: video.Speech) -> Iterator[video.Frame | video.Progress]:
+        self._face.fed.append(speech)
+        self._rate_hz = speech.sample_rate_hz
+        self._samples = np.append(self._samples, speech.samples)
+        return iter(())
+
+    def finish(self) -> Iterator[video.Frame | video.Progress]:
+        face, steps = self._face, self._face.steps[self._quality]
+        duration_s = len(self._samples) / self._rate_hz
+        face.painted.append((self._quality, duration_s))
+        frame = self._rate_hz // face.fps
+        count = int(np.ceil(duration_s * face.fps - 1e-6))
+        padded = np.pad(self._samples, (0, count * frame - len(self._samples))).reshape(count, frame)
+        picture = np.zeros((count, face.size_px, face.size_px))
+        try:
+            for step in range(steps):
+                face.before("step")
+                picture += (np.abs(padded).mean(axis=1)[:, None, None] / 64 - picture) / (steps - step)
+                yield video.Progress((step + 1) / steps)
+            red = 240 - 180 * face.qualities.index(self._quality)
+            for level in picture.mean(axis=(1, 2)):
+                face.before("frame")
+                yield np.full((face.size_px, face.size_px, 3), (red, 60, int(min(level, 255))), np.uint8)
+        finally:
+            face.stopped.set()
 
 
 class FakeChatModel:

@@ -1,6 +1,9 @@
-"""PCM as it travels: signed 16-bit little-endian, mono."""
+"""What travels in pieces: PCM (signed 16-bit little-endian, mono), files, and the parts of a stream."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -51,6 +54,52 @@ async def collect(
             raise InvalidRequest(field, problem)
         file.add(content)
     return file.content
+
+
+@asynccontextmanager
+async def read_ahead(parts: AsyncIterator[Part], count_max: int) -> AsyncIterator[AsyncIterator[list[Part]]]:
+    """Reads a stream while what came before is worked on; yields, as lists, all that waits, `count_max` at most."""
+    waiting: asyncio.Queue[Part | _End] = asyncio.Queue(count_max)
+
+    async def read() -> None:
+        end = _End()
+        try:
+            async for part in parts:
+                await waiting.put(part)
+        except Exception as error:  # handed on in its place, whatever it is
+            end = _End(error)
+        await waiting.put(end)
+
+    async def take() -> AsyncGenerator[list[Part]]:
+        end: _End | None = None
+        while end is None:
+            taken, item = [], await waiting.get()
+            while not isinstance(item, _End):
+                taken.append(item)
+                if waiting.empty():
+                    break
+                item = waiting.get_nowait()
+            else:
+                end = item
+            if taken:
+                yield taken
+        if end.error:
+            raise end.error
+
+    reading = asyncio.create_task(read())
+    try:
+        async with aclosing(take()) as lists:
+            yield lists
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+@dataclass(frozen=True)
+class _End:
+    """The mark behind the last part, with what the stream raised."""
+
+    error: Exception | None = None
 
 
 class Collector:

@@ -12,6 +12,7 @@ QUEUE_SECONDS = Histogram(
     "e3rg_queue_seconds", "Seconds that a request waited for the model.", ["stage", "model"], buckets=BUCKETS_S
 )
 QUEUE_LENGTH = Gauge("e3rg_queue_length", "Requests that wait for the model.", ["stage", "model"])
+BACKLOG_SECONDS = Gauge("e3rg_backlog_seconds", "Seconds of work that are promised and not done.", ["stage", "model"])
 COMPUTE_SECONDS = Histogram(
     "e3rg_compute_seconds",
     "Seconds that the model worked on a request.",

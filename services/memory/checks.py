@@ -18,6 +18,9 @@ TIMBRES = ("high", "mid", "low")
 REFERENCE_BYTES_MAX = 16 * 2**20
 """Largest portrait or voice recording."""
 
+DERIVED_BYTES_MAX = 2**20
+"""Most of what a model derived from a reference."""
+
 NAME_CHARS_MAX = 100
 """Longest name of a person."""
 
@@ -30,6 +33,7 @@ TEXT_CHARS_MAX = 32_000
 # `\Z`, not `$`: the latter lets a trailing newline through. ASCII classes: look-alike letters are other names.
 _ID = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 _HANDLE = re.compile(r"[A-Za-z0-9-]{1,63}\Z")
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _LANGUAGE = re.compile(r"[a-z]{2}\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _SHOWN_CHARS_MAX = 80
@@ -41,6 +45,18 @@ def check_id(field: str, value: str) -> None:
         raise InvalidRequest(
             field, f"{_show(value)} is not a name; use 1 to 63 lower-case letters a-z, digits, hyphens, first a letter"
         )
+
+
+def check_digest(field: str, value: str) -> None:
+    """Checks a SHA-256."""
+    if not _DIGEST.match(value):
+        raise InvalidRequest(field, f"{_show(value)} is not a SHA-256; send 64 digits 0-9 a-f")
+
+
+def check_derived(content: bytes) -> None:
+    """Checks the size of what a model derived."""
+    if not 1 <= len(content) <= DERIVED_BYTES_MAX:
+        raise InvalidRequest("content", f"{len(content)} bytes; send 1 to {DERIVED_BYTES_MAX}")
 
 
 def check_handle(field: str, value: str) -> None:

@@ -106,6 +106,15 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Derivation:
+    """What a model made of a reference: which reference it was, and the SHA-256 (hex) of it and of the model."""
+
+    kind: ReferenceKind
+    reference_digest: str
+    model_digest: str
+
+
+@dataclass(frozen=True)
 class Recollection:
     """What is recalled of an identity; `turns` are the last of a conversation, oldest first."""
 

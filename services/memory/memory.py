@@ -2,6 +2,7 @@
 
     identities/<id>                                  the identity's record: while it is there, the identity exists
     kept/<id>/<generation>/references/<digest>       its portrait and voice
+    kept/<id>/<generation>/derived/<kind>/<digests>  what a model derived from one of these
     kept/<id>/<generation>/turn-ids/… and turns/…    its conversations, see `conversation.py`
     banks/<name>                                     an emotion bank
     removing/<id>                                    a removal that has begun; whoever finds it after a crash ends it
@@ -18,11 +19,12 @@ from dataclasses import dataclass
 
 from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest, NotFound
 from services.memory.banks import Banks
-from services.memory.checks import check_handle, check_id, check_new, check_turn
+from services.memory.checks import check_derived, check_digest, check_handle, check_id, check_new, check_turn
 from services.memory.conversation import Conversation
 from services.memory.domain import (
     Backend,
     Consent,
+    Derivation,
     Identity,
     NewIdentity,
     Recollection,
@@ -31,7 +33,7 @@ from services.memory.domain import (
     Turn,
     Use,
 )
-from services.memory.records import Codec, damaged, digest_of
+from services.memory.records import Codec, damaged, digest_of, sealed, unsealed
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class _Record:
 
 
 _RECORDS = Codec(_Record)
+_USES = {ReferenceKind.PORTRAIT: Use.ANIMATE_FACE, ReferenceKind.VOICE: Use.CLONE_VOICE}
 
 
 class Memory:
@@ -104,11 +107,7 @@ class Memory:
         record = self._found(identity_id)
         _require(record.identity.consent, Use.KEEP_TURNS, identity_id)
         Conversation(self._store, record.folder, conversation).append(turn)
-        # A removal that began in between may have looked for turns before this one was there.
-        now = self._record(identity_id)
-        if now is None or now.generation != record.generation:
-            self._delete_below(record.folder)
-            raise _unknown(identity_id)
+        self._check_still_there(record)
 
     def identities(self) -> tuple[Identity, ...]:
         """Returns all identities, by id."""
@@ -132,8 +131,7 @@ class Memory:
         """
         check_id("identity", identity_id)
         record = self._found(identity_id)
-        identity = record.identity
-        wanted = identity.portrait if kind is ReferenceKind.PORTRAIT else identity.voice
+        wanted = _reference_of(record.identity, kind)
         key = _reference_key(record, wanted)
         content = self._store.get(key)
         if content is None:
@@ -142,6 +140,43 @@ class Memory:
         if digest_of(content) != wanted.digest:
             raise damaged(key, f"its SHA-256 does not match ({len(content)} bytes, {wanted.size_bytes} expected)")
         return content
+
+    def derived(self, identity_id: str, derivation: Derivation) -> bytes:
+        """Returns what a model derived from a reference and had kept.
+
+        Raises:
+            NotFound: The identity is unknown, or nothing of this kind was kept.
+        """
+        check_id("identity", identity_id)
+        _check_derivation(derivation)
+        key = _derived_key(self._found(identity_id), derivation)
+        content = self._store.get(key)
+        if content is None:
+            model = derivation.model_digest[:12]
+            raise NotFound(f"identity {identity_id!r}: model {model} derived nothing from that {derivation.kind}")
+        return unsealed(key, content)
+
+    def keep_derived(self, identity_id: str, derivation: Derivation, content: bytes) -> None:
+        """Keeps what a model derived from a reference.
+
+        Raises:
+            NotFound: The identity is unknown, or was removed meanwhile; nothing is kept then.
+            FailedPrecondition: Its consent does not allow what the reference is used for.
+        """
+        check_id("identity", identity_id)
+        _check_derivation(derivation)
+        check_derived(content)
+        record = self._found(identity_id)
+        reference = _reference_of(record.identity, derivation.kind)
+        if derivation.reference_digest != reference.digest:
+            raise InvalidRequest(
+                "reference_digest",
+                f"{derivation.reference_digest} is not that of the {derivation.kind} of {identity_id!r}; it is"
+                f" {reference.digest}",
+            )
+        _require(record.identity.consent, _USES[derivation.kind], identity_id)
+        self._store.put(_derived_key(record, derivation), sealed(content))
+        self._check_still_there(record)
 
     def add(self, new: NewIdentity) -> Identity:
         """Adds an identity; it is there with everything, or nothing of it is kept.
@@ -198,6 +233,13 @@ class Memory:
         content = self._store.get(key)
         return None if content is None else _RECORDS.decode(key, content)
 
+    def _check_still_there(self, record: _Record) -> None:
+        """After a write: a removal that began meanwhile may have looked for objects before this one was there."""
+        now = self._record(record.identity.id)
+        if now is None or now.generation != record.generation:
+            self._delete_below(record.folder)
+            raise _unknown(record.identity.id)
+
     def _check_free(self, identity_id: str) -> None:
         if self._store.get(f"removing/{identity_id}") is not None:
             raise AlreadyExists(f"identity {identity_id!r} is still being removed; remove it again to end that")
@@ -248,6 +290,19 @@ class Memory:
 
     def _delete_below(self, prefix: str) -> int:
         return sum(self._store.delete(key) for key in self._store.list(prefix))
+
+
+def _check_derivation(derivation: Derivation) -> None:
+    check_digest("reference_digest", derivation.reference_digest)
+    check_digest("model_digest", derivation.model_digest)
+
+
+def _reference_of(identity: Identity, kind: ReferenceKind) -> Reference:
+    return identity.portrait if kind is ReferenceKind.PORTRAIT else identity.voice
+
+
+def _derived_key(record: _Record, derivation: Derivation) -> str:
+    return f"{record.folder}derived/{derivation.kind}/{derivation.reference_digest}-{derivation.model_digest}"
 
 
 def _record_of(new: NewIdentity) -> _Record:

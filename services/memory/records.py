@@ -20,6 +20,23 @@ def damaged(key: str, problem: str) -> Damaged:
     return Damaged(f"stored object {key!r} is damaged: {problem}; restore it from a backup, or remove what it is of")
 
 
+def sealed(body: bytes) -> bytes:
+    """Returns an object that holds `body` and its SHA-256."""
+    return digest_of(body).encode() + b"\n" + body
+
+
+def unsealed(key: str, content: bytes) -> bytes:
+    """Returns what the object `key` holds.
+
+    Raises:
+        Damaged: The object is not what was written; the message names it.
+    """
+    digest, _, body = content.partition(b"\n")
+    if digest_of(body).encode() != digest:
+        raise damaged(key, "its SHA-256 does not match")
+    return body
+
+
 class Codec(Generic[Record]):
     """Writes and reads the dataclass `kind`."""
 
@@ -29,8 +46,7 @@ class Codec(Generic[Record]):
 
     def encode(self, record: Record) -> bytes:
         """Returns `record` as an object."""
-        body = self._adapter.dump_json(record)
-        return digest_of(body).encode() + b"\n" + body
+        return sealed(self._adapter.dump_json(record))
 
     def decode(self, key: str, content: bytes) -> Record:
         """Returns the record that the object `key` holds.
@@ -38,9 +54,7 @@ class Codec(Generic[Record]):
         Raises:
             Damaged: The object is not what was written; the message names it.
         """
-        digest, _, body = content.partition(b"\n")
-        if digest_of(body).encode() != digest:
-            raise damaged(key, "its SHA-256 does not match")
+        body = unsealed(key, content)
         try:
             return self._adapter.validate_json(body)
         except ValidationError as error:

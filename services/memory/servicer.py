@@ -14,6 +14,7 @@ from services.memory.checks import REFERENCE_BYTES_MAX
 from services.memory.domain import (
     BANK_DEFAULT,
     Consent,
+    Derivation,
     EmotionBank,
     Identity,
     NewIdentity,
@@ -66,6 +67,16 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
         content = await self._queue.run(lambda: self._memory.reference(request.identity, kind))
         for piece in chunks(content):
             yield pb.GetReferenceResponse(content=piece)
+
+    async def GetDerived(self, request: pb.GetDerivedRequest, context: Any) -> pb.GetDerivedResponse:
+        derivation = _from_derivation(request)
+        content = await self._queue.run(lambda: self._memory.derived(request.identity, derivation))
+        return pb.GetDerivedResponse(content=content)
+
+    async def PutDerived(self, request: pb.PutDerivedRequest, context: Any) -> pb.PutDerivedResponse:
+        derivation = _from_derivation(request)
+        await self._queue.run(lambda: self._memory.keep_derived(request.identity, derivation, request.content))
+        return pb.PutDerivedResponse()
 
     async def Remember(self, request: pb.RememberRequest, context: Any) -> pb.RememberResponse:
         turn = _from_turn(request.turn)
@@ -125,6 +136,10 @@ def _from_kind(kind: pb.ReferenceKind) -> ReferenceKind:
     if kind not in _KINDS:
         raise InvalidRequest("kind", f"{kind} is no reference; use REFERENCE_KIND_PORTRAIT or REFERENCE_KIND_VOICE")
     return _KINDS[kind]
+
+
+def _from_derivation(request: pb.GetDerivedRequest | pb.PutDerivedRequest) -> Derivation:
+    return Derivation(_from_kind(request.kind), request.reference_digest, request.model_digest)
 
 
 def _from_profile(profile: common.Profile) -> Profile:

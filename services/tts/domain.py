@@ -1,6 +1,7 @@
 """What a voice is asked and what it answers: a text, an identity and an emotion become speech with visemes."""
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,7 +44,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Phoneme:
-    """A speech sound in time, from the start of its sentence; `viseme` is one of `VISEMES`."""
+    """A speech sound in time, from the start of its `Speech`; `viseme` is one of `VISEMES`."""
 
     symbol: str
     viseme: str
@@ -53,23 +54,25 @@ class Phoneme:
 
 @dataclass(frozen=True)
 class Speech:
-    """A whole spoken sentence, the pause after it included.
+    """A stretch of speech: a text, a sentence of it or less; the pause after a sentence included.
 
     Attributes:
         samples: int16 (n,), mono.
         sample_rate_hz: Samples per second.
         phonemes: In order, without gaps; their durations sum to the length of `samples`.
         applied: What the delivery did, as measured numbers a person can check ("rate": 1.08, "pitch_hz": 203.0).
+        ends_text: Whether this is the last stretch of one of the texts that were asked for.
     """
 
     samples: NDArray[np.int16]
     sample_rate_hz: int
     phonemes: tuple[Phoneme, ...]
     applied: dict[str, float]
+    ends_text: bool
 
 
 class Voice(Protocol):
-    """A prepared voice; what is inside is the back-end's own affair. Cached by the digest of its reference."""
+    """A prepared voice; what is inside is the back-end's own affair. Cached by the digests of its recordings."""
 
 
 class Backend(Protocol):
@@ -84,15 +87,29 @@ class Backend(Protocol):
     """The voice styles that it has, names of the wheel."""
     languages: tuple[str, ...]
 
-    def prepare(self, reference: VoiceReference, profile: Profile) -> Voice:
-        """Fits the voice to the reference recording.
+    def prepare(self, references: Sequence[VoiceReference], profile: Profile) -> Voice:
+        """Fits the voice to the recordings, one or more of the same person.
 
         Raises:
-            services.common.errors.InvalidRequest: The recording is too short, silent or not speech.
+            services.common.errors.InvalidRequest: A recording is too short, silent or not speech.
         """
 
-    def speak(self, text: str, voice: Voice, delivery: Delivery) -> Iterator[Speech]:
-        """Speaks `text`, one `Speech` per sentence, as soon as each is ready."""
+    def pack(self, voice: Voice) -> bytes:
+        """Returns the fitted voice as bytes, at most 1 MiB, to be kept under this model's digest."""
+
+    def unpack(self, content: bytes) -> Voice:
+        """Returns what `pack` was given.
+
+        Raises:
+            ValueError: These are no bytes of `pack`.
+        """
+
+    def speak(self, texts: Sequence[str], voice: Voice, delivery: Delivery) -> Iterator[Speech]:
+        """Speaks the texts in order, each stretch as soon as it is ready; several texts may be worked on at once.
+
+        Raises:
+            services.common.errors.InvalidRequest: A text holds nothing that can be said.
+        """
 
     def close(self) -> None:
         """Frees the model."""
@@ -108,16 +125,34 @@ class Speaker:
 
     def __init__(self, backend: Backend, voices_max: int) -> None:
         self._backend = backend
-        self._voices: LastUsed[tuple[str, Profile], Voice] = LastUsed(voices_max)
+        self._voices: LastUsed[bytes, Voice] = LastUsed(voices_max)
 
-    def knows(self, digest: str, profile: Profile) -> bool:
-        """Tells whether the voice needs no fitting."""
-        return (digest, profile) in self._voices
+    def restore(self, fitted: bytes, digests: Sequence[str], profile: Profile) -> bool:
+        """Takes a voice that was fitted earlier; blocks.
 
-    def voice(self, reference: VoiceReference, profile: Profile) -> Voice:
-        """Returns the voice fitted to `reference`; blocks while it is fitted."""
-        key = (reference.digest, profile)
-        return self._voices.get(key, lambda: self._backend.prepare(reference, profile))
+        Args:
+            fitted: What `pack` returned; may be empty.
+            digests: SHA-256 (hex) of the recordings.
+            profile: Who speaks.
+
+        Returns:
+            Whether the voice is known now: `fitted` is of this model, these recordings and this profile, or it was
+            known before.
+        """
+        key = self._key(digests, profile)
+        if key not in self._voices and fitted.startswith(key):
+            self._voices.get(key, lambda: self._backend.unpack(fitted[len(key) :]))
+        return key in self._voices
+
+    def voice(self, references: Sequence[VoiceReference], profile: Profile) -> Voice:
+        """Returns the voice fitted to the recordings; blocks while it is fitted."""
+        key = self._key([reference.digest for reference in references], profile)
+        return self._voices.get(key, lambda: self._backend.prepare(references, profile))
+
+    def pack(self, references: Sequence[VoiceReference], profile: Profile) -> bytes:
+        """Returns the voice fitted to the recordings as bytes, for `restore`."""
+        key = self._key([reference.digest for reference in references], profile)
+        return key + self._backend.pack(self.voice(references, profile))
 
     def check(self, delivery: Delivery) -> None:
         """Refuses what cannot be delivered.
@@ -130,6 +165,10 @@ class Speaker:
         if not 0 <= delivery.intensity <= 1:
             raise InvalidRequest("header.emotion.intensity", f"{delivery.intensity:g}; send 0 to 1")
 
-    def speak(self, text: str, voice: Voice, delivery: Delivery) -> Iterator[Speech]:
-        """Speaks `text`, one `Speech` per sentence; blocks."""
-        return self._backend.speak(text, voice, delivery)
+    def speak(self, texts: Sequence[str], voice: Voice, delivery: Delivery) -> Iterator[Speech]:
+        """Speaks the texts in order; blocks."""
+        return self._backend.speak(texts, voice, delivery)
+
+    def _key(self, digests: Sequence[str], profile: Profile) -> bytes:
+        """What a fitted voice depends on, as 32 bytes."""
+        return hashlib.sha256(repr((self._backend.digest, tuple(digests), profile)).encode()).digest()

@@ -1,8 +1,9 @@
 """The voice on the wire."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
@@ -11,12 +12,16 @@ from e3rg.tts.v1 import tts_pb2_grpc
 from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest
 from services.common.inference import InferenceQueue
-from services.common.media import Collector, collect
-from services.tts.domain import Backend, Delivery, Phoneme, Profile, Speaker, Speech, Voice
+from services.common.media import Collector, collect, read_ahead
+from services.common.server import CHUNK_BYTES_MAX
+from services.tts.domain import Backend, Delivery, Phoneme, Profile, Speaker, Speech, Voice, VoiceReference
 from services.tts.recordings import read_voice
 
 TEXT_CHARS_MAX = 2000
-REFERENCE_BYTES_MAX = 16 << 20
+RECORDINGS_MAX = 8
+RECORDINGS_BYTES_MAX = 16 << 20
+SENTENCES_AT_ONCE = 8
+"""Sentences that wait are spoken in one go, at most so many."""
 CHUNK_S = 0.4
 """Length of a piece of speech: short enough for the face to start early, long enough to be few."""
 
@@ -45,12 +50,12 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
     async def CheckVoice(
         self, request_iterator: AsyncIterator[pb.CheckVoiceRequest], context: Any
     ) -> pb.CheckVoiceResponse:
-        file = Collector("voice", REFERENCE_BYTES_MAX)
+        file = Collector("voice", RECORDINGS_BYTES_MAX)
         async for part in request_iterator:
             file.add(part.audio)
         reference = read_voice(file.content, "voice")
         profile = Profile("", "", "")
-        await self._queue.run(lambda: self._speaker.voice(reference, profile))
+        await self._queue.run(lambda: self._speaker.voice([reference], profile))
         return pb.CheckVoiceResponse(duration_s=len(reference.samples) / reference.sample_rate_hz)
 
     async def Speak(
@@ -60,38 +65,36 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         header = await self._read_header(parts)
         delivery = Delivery(header.style, header.emotion.intensity)
         self._speaker.check(delivery)
-        started_s = time.monotonic()
-        voice, known = await self._read_voice(parts, header)
-        yield pb.SpeakResponse(ready=pb.VoiceReady(fit_s=0 if known else time.monotonic() - started_s))
+        voice, ready = await self._read_voice(parts, header)
+        yield pb.SpeakResponse(ready=ready)
         spoken = 0
-        async for part in parts:
-            if part.WhichOneof("part") != "sentence":
-                raise InvalidRequest(
-                    "part", f"{part.WhichOneof('part')} is out of order; only sentences follow the voice"
-                )
-            samples = 0
-            applied: dict[str, float] = {}
-            async with aclosing(self._speak(part.sentence, voice, delivery)) as speeches:
-                async for speech in speeches:
-                    for chunk in _to_chunks(speech, spoken + samples):
-                        yield pb.SpeakResponse(chunk=chunk)
-                    samples += len(speech.samples)
-                    applied = speech.applied
-            if not samples:
-                raise InvalidRequest("sentence", f"{part.sentence[:60]!r} holds no sound; send words")
-            spoken += samples
-            yield pb.SpeakResponse(
-                sentence_end=pb.SentenceEnd(
-                    sentence=part.sentence, duration_s=samples / self._backend.sample_rate_hz, applied=applied
-                )
-            )
+        async with read_ahead(parts, SENTENCES_AT_ONCE) as waiting:
+            async for asked in waiting:
+                async with aclosing(self._speak(asked, voice, delivery, spoken)) as answers:
+                    async for answer in answers:
+                        spoken += len(answer.chunk.samples) // 2
+                        yield answer
 
-    def _speak(self, text: str, voice: Voice, delivery: Delivery) -> AsyncGenerator[Speech]:
-        if not text.strip():
-            raise InvalidRequest("sentence", "empty; send something to say")
-        if len(text) > TEXT_CHARS_MAX:
-            raise InvalidRequest("sentence", f"{len(text)} characters; send at most {TEXT_CHARS_MAX}")
-        return self._queue.stream(lambda: self._speaker.speak(text, voice, delivery))
+    async def _speak(
+        self, asked: list[pb.SpeakRequest], voice: Voice, delivery: Delivery, spoken: int
+    ) -> AsyncGenerator[pb.SpeakResponse]:
+        """Speaks the sentences that wait; those before a wrong one are spoken before it is refused."""
+        texts, refusal = _texts(asked)
+        begun = spoken
+        ending = iter(texts)
+        if texts:
+            async with aclosing(self._queue.stream(lambda: self._speaker.speak(texts, voice, delivery))) as speeches:
+                async for speech in speeches:
+                    for chunk in _to_chunks(speech, spoken):
+                        yield pb.SpeakResponse(chunk=chunk)
+                    spoken += len(speech.samples)
+                    if speech.ends_text:
+                        duration_s = (spoken - begun) / self._backend.sample_rate_hz
+                        end = pb.SentenceEnd(sentence=next(ending), duration_s=duration_s, applied=speech.applied)
+                        yield pb.SpeakResponse(sentence_end=end)
+                        begun = spoken
+        if refusal:
+            raise refusal
 
     async def _read_header(self, parts: AsyncIterator[pb.SpeakRequest]) -> pb.SpeakHeader:
         first = await anext(parts, pb.SpeakRequest())
@@ -103,24 +106,67 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         if header.emotion.label not in self._wheel.labels:
             known = ", ".join(self._wheel.labels)
             raise InvalidRequest("header.emotion.label", f"{header.emotion.label!r}; use one of: {known}")
-        if not 1 <= header.voice_size_bytes <= REFERENCE_BYTES_MAX:
-            problem = f"{header.voice_size_bytes}; send 1 to {REFERENCE_BYTES_MAX}"
-            raise InvalidRequest("header.voice_size_bytes", problem)
+        if not 1 <= len(header.voices) <= RECORDINGS_MAX:
+            raise InvalidRequest("header.voices", f"{len(header.voices)} recordings; send 1 to {RECORDINGS_MAX}")
+        total = sum(voice.size_bytes for voice in header.voices)
+        if total > RECORDINGS_BYTES_MAX or not all(voice.size_bytes for voice in header.voices):
+            sizes = " + ".join(str(voice.size_bytes) for voice in header.voices)
+            problem = f"{sizes}; send at least 1 byte each and at most {RECORDINGS_BYTES_MAX} together"
+            raise InvalidRequest("header.voices.size_bytes", problem)
+        if header.fitted_size_bytes > CHUNK_BYTES_MAX:
+            problem = f"{header.fitted_size_bytes}; send at most {CHUNK_BYTES_MAX}"
+            raise InvalidRequest("header.fitted_size_bytes", problem)
         return header
 
-    async def _read_voice(self, parts: AsyncIterator[pb.SpeakRequest], header: pb.SpeakHeader) -> tuple[Voice, bool]:
-        content = await collect("voice", header.voice_size_bytes, parts, _piece)
-        reference = read_voice(content, "voice")
-        if reference.digest != header.voice_digest:
-            problem = f"{header.voice_digest!r} is not the SHA-256 of the reference, {reference.digest}"
-            raise InvalidRequest("header.voice_digest", problem)
-        profile = _from_profile(header.profile)
-        known = self._speaker.knows(reference.digest, profile)
-        return await self._queue.run(lambda: self._speaker.voice(reference, profile)), known
+    async def _read_voice(
+        self, parts: AsyncIterator[pb.SpeakRequest], header: pb.SpeakHeader
+    ) -> tuple[Voice, pb.VoiceReady]:
+        fitted = await collect("fitted", header.fitted_size_bytes, parts, partial(_piece, "fitted"))
+        total = sum(voice.size_bytes for voice in header.voices)
+        content = await collect("voice", total, parts, partial(_piece, "voice"))
+        references = _read_references(content, header.voices)
+        digests, profile = [reference.digest for reference in references], _from_profile(header.profile)
+        started_s = time.monotonic()
+
+        def fit() -> tuple[Voice, bool, bytes]:
+            known = self._speaker.restore(fitted, digests, profile)
+            voice = self._speaker.voice(references, profile)
+            return voice, known, b"" if known and fitted else self._speaker.pack(references, profile)
+
+        voice, known, packed = await self._queue.run(fit)
+        return voice, pb.VoiceReady(fit_s=0 if known else time.monotonic() - started_s, fitted=packed)
 
 
-def _piece(part: pb.SpeakRequest) -> bytes | None:
-    return part.voice if part.WhichOneof("part") == "voice" else None
+def _piece(kind: str, part: pb.SpeakRequest) -> bytes | None:
+    return getattr(part, kind) if part.WhichOneof("part") == kind else None
+
+
+def _read_references(content: bytes, files: Iterable[pb.VoiceFile]) -> list[VoiceReference]:
+    """Cuts the recordings, which came one after the other, apart and decodes them."""
+    references, start = [], 0
+    for file in files:
+        reference = read_voice(content[start : start + file.size_bytes], "voice")
+        if reference.digest != file.digest:
+            problem = f"{file.digest!r} is not the SHA-256 of the recording, {reference.digest}"
+            raise InvalidRequest("header.voices.digest", problem)
+        references.append(reference)
+        start += file.size_bytes
+    return references
+
+
+def _texts(asked: Iterable[pb.SpeakRequest]) -> tuple[list[str], InvalidRequest | None]:
+    """Returns the texts up to the first that cannot be spoken, and what is wrong with that one."""
+    texts: list[str] = []
+    for part in asked:
+        kind, text = part.WhichOneof("part"), part.sentence
+        if kind != "sentence":
+            return texts, InvalidRequest("part", f"{kind} is out of order; only sentences follow the voice")
+        if not text.strip():
+            return texts, InvalidRequest("sentence", "empty; send something to say")
+        if len(text) > TEXT_CHARS_MAX:
+            return texts, InvalidRequest("sentence", f"{len(text)} characters; send at most {TEXT_CHARS_MAX}")
+        texts.append(text)
+    return texts, None
 
 
 def _from_profile(profile: common.Profile) -> Profile:

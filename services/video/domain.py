@@ -1,5 +1,6 @@
 """What a face is asked and what it answers: a portrait, an emotion and speech become frames."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,7 +30,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class VisemeSpan:
-    """A mouth shape in time, from the start of the reply; names as in the tts contract (`sil`, `PP`, … `U`)."""
+    """A mouth shape in time, from the start of what the performance is fed; names as in the tts contract."""
 
     viseme: str
     start_s: float
@@ -38,7 +39,7 @@ class VisemeSpan:
 
 @dataclass(frozen=True)
 class Speech:
-    """The next stretch of the reply's audio, int16 (n,) mono, with the mouth shapes that begin in it."""
+    """The next stretch of audio, int16 (n,) mono, with the mouth shapes that begin in it."""
 
     samples: NDArray[np.int16]
     sample_rate_hz: int
@@ -49,13 +50,27 @@ class Rig(Protocol):
     """A portrait made ready to move; what is inside is the back-end's own affair. Cached by the portrait's digest."""
 
 
+@dataclass(frozen=True)
+class Progress:
+    """A renderer that shows nothing before its last step says so after each: `done` is 0 to 1.
+
+    A cancelled call stops here, so a renderer yields one at least every few seconds.
+    """
+
+    done: float
+
+
+Frame = NDArray[np.uint8]
+"""uint8 (size_px, size_px, 3), RGB."""
+
+
 class Performance(Protocol):
-    """One reply being animated."""
+    """One reply, or one segment of it, being animated."""
 
-    def feed(self, speech: Speech) -> Iterator[NDArray[np.uint8]]:
-        """Takes the next stretch of audio; yields the frames that it completes, uint8 (size_px, size_px, 3), RGB."""
+    def feed(self, speech: Speech) -> Iterator[Frame | Progress]:
+        """Takes the next stretch of audio; yields the frames that it completes."""
 
-    def finish(self) -> Iterator[NDArray[np.uint8]]:
+    def finish(self) -> Iterator[Frame | Progress]:
         """Yields what remains, so that the frames cover all the audio: ceil(duration_s * fps) in all."""
 
 
@@ -70,6 +85,13 @@ class Backend(Protocol):
     """The face classes that it can show, names of the wheel."""
     fps: int
     size_px: int
+    qualities: tuple[str, ...]
+    """Names of its quality tiers, best first; at least one. All give frames of `size_px` at `fps`."""
+    segment_s: tuple[float, float]
+    """The least and the most speech that it renders at once; (0, 0) when it renders speech as it comes."""
+
+    def cost_s(self, duration_s: float, quality: str) -> float:
+        """Returns the seconds that rendering that much speech will take; 0 when nobody has to wait for it."""
 
     def prepare(self, portrait: Portrait) -> Rig:
         """Finds the face and makes the portrait ready to move.
@@ -79,8 +101,8 @@ class Backend(Protocol):
                 (none, two, too small, turned away) and what would be right.
         """
 
-    def perform(self, rig: Rig, expression: Expression, seed: int) -> Performance:
-        """Begins one reply. The same seed gives the same blinks and head motion."""
+    def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
+        """Begins one reply or segment. The same seed gives the same blinks and head motion."""
 
     def close(self) -> None:
         """Frees the model."""
@@ -118,6 +140,32 @@ class Studio:
         if not 0 <= expression.intensity <= 1:
             raise InvalidRequest("header.emotion.intensity", f"{expression.intensity:g}; send 0 to 1")
 
-    def perform(self, rig: Rig, expression: Expression, seed: int) -> Performance:
-        """Begins one reply."""
-        return self._backend.perform(rig, expression, seed)
+    def check_duration(self, duration_s: float) -> None:
+        """Refuses more speech than the renderer takes at once, and speech of unknown length where that costs.
+
+        Raises:
+            InvalidRequest: The duration is not a number of seconds that the renderer can take.
+        """
+        most_s = self._backend.segment_s[1]
+        if not 0 <= duration_s < math.inf:
+            raise InvalidRequest("header.duration_s", f"{duration_s:g}; send the seconds of the speech")
+        if most_s and not 0 < duration_s <= most_s:
+            problem = f"{duration_s:g}; this renderer must know it, and takes segments of at most {most_s:g} s"
+            raise InvalidRequest("header.duration_s", problem)
+
+    def tiers(self, wished: str) -> tuple[str, ...]:
+        """Returns the quality tiers that may be used, best first: all, or from the one that is wished downwards.
+
+        Raises:
+            InvalidRequest: The renderer has no such tier.
+        """
+        qualities = self._backend.qualities
+        if not wished:
+            return qualities
+        if wished not in qualities:
+            raise InvalidRequest("header.quality", f"{wished!r}; use one of: {', '.join(qualities)}")
+        return qualities[qualities.index(wished) :]
+
+    def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
+        """Begins one reply or segment."""
+        return self._backend.perform(rig, expression, seed, quality)

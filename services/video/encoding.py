@@ -1,13 +1,22 @@
 """Turns frames and speech into fragmented MP4 as they come: one init segment, then fragments in order.
 
 A browser's MediaSource takes the chunks one by one, and written one after another they are a file that plays anywhere.
+
+A film may be made in segments, each with an encoder of its own, perhaps on another machine. Their fragments in order
+are one film again, because all encode alike and the sound of all lies on one grid of AAC frames, counted from the
+start of the film. A frame of video seldom begins on that grid: the sound of a segment runs, with silence, up to the
+first line of the grid after its last picture, and the next segment leaves its first samples out up to there, at most
+`AAC_FRAME` - 1 of them (21 ms). AAC frames overlap, so what the first one of a segment holds is also only faded in.
+Neither is heard where segments meet in a pause.
 """
 
+import math
 import struct
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
 import av
+import cv2
 import numpy as np
 from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
@@ -25,9 +34,25 @@ AUDIO_RATE_HZ = 48_000
 """Sound is always brought to this rate: AAC frames are 1024 samples, which at a voice's 24 kHz would be longer than a
 frame of video, and the two could not end together."""
 AUDIO_BITS_PER_S = 96_000
+AAC_CODER = "fast"
+"""In a third of the default's time it comes nearer to a voice: SNR 36 to 46 dB, where the default has 27 to 31."""
 AAC_FRAME = 1024
+FADE_SAMPLES = 240
+"""The last samples fade out: a segment that had to be cut in the middle of a word shall not end with a click."""
 QUALITY_CRF = "23"
 PRESET = "veryfast"
+
+_MUXER = {
+    # default_base_moof: what MediaSource requires; empty_moov: the init segment comes first and alone.
+    "movflags": "empty_moov+default_base_moof",
+    "frag_duration": str(int(FRAGMENT_S * 1e6)),
+    "flush_packets": "1",
+}
+_LATER_SEGMENT = {
+    # Times begin where the segment does, not at zero; no index at the end, which would be of this segment only.
+    "movflags": "empty_moov+default_base_moof+frag_discont+skip_trailer",
+    "avoid_negative_ts": "disabled",
+}
 
 
 class FragmentedMp4:
@@ -37,29 +62,32 @@ class FragmentedMp4:
         size_px: Width and height of the frames; even.
         fps: Frames per second.
         audio_rate_hz: Samples per second of what `add` will be given.
+        first_frame: Frames of the film that come before this segment of it; with any, there is no init segment.
     """
 
-    def __init__(self, size_px: int, fps: int, audio_rate_hz: int) -> None:
-        self._fps = fps
-        self._sink = _Sink()
+    def __init__(self, size_px: int, fps: int, audio_rate_hz: int, first_frame: int = 0) -> None:
+        self.fps = fps
+        self._sink = _Sink(without_init=first_frame > 0)
         self._container = av.open(
             self._sink,
             mode="w",
             format="mp4",
-            # default_base_moof: what MediaSource requires; empty_moov: the init segment comes first and alone.
-            options={
-                "movflags": "empty_moov+default_base_moof",
-                "frag_duration": str(int(FRAGMENT_S * 1e6)),
-                "flush_packets": "1",
-            },
+            options=_MUXER | (_LATER_SEGMENT if first_frame else {}),
         )
         self._video = self._add_video(size_px)
         self._audio: AudioStream = self._container.add_stream("aac", rate=AUDIO_RATE_HZ, layout="mono")
         self._audio.bit_rate = AUDIO_BITS_PER_S
-        self._resampler = AudioResampler(format="fltp", layout="mono", rate=AUDIO_RATE_HZ, frame_size=AAC_FRAME)
+        self._audio.options = {"aac_coder": AAC_CODER}
+        self._resampler = AudioResampler(format="fltp", layout="mono", rate=AUDIO_RATE_HZ)
         self._audio_rate_hz = audio_rate_hz
-        self._frames = 0
         self._samples_in = 0
+        self._frames = first_frame
+        self._sound_at = self._grid_line()
+        """Where on the film's time line, in samples, the sound that is not encoded yet begins."""
+        self._first_sound = self._sound_at
+        self._late = self._sound_at - first_frame * AUDIO_RATE_HZ // fps
+        """Samples that are still to be left out before the first line of the grid."""
+        self._sound = np.empty(0, np.float32)
         self._container.start_encoding()
 
     @property
@@ -75,23 +103,26 @@ class FragmentedMp4:
             samples: int16 (n,), mono.
 
         Returns:
-            The chunks that are complete now, each at most `CHUNK_BYTES_MAX` bytes; the first is the init segment.
+            The chunks that are complete now, each at most `CHUNK_BYTES_MAX` bytes; the first of a film is the init
+            segment.
         """
         self._add_sound(samples)
         for image in frames:
-            frame = VideoFrame.from_ndarray(image, format="rgb24")
-            frame.pts, frame.time_base = self._frames, Fraction(1, self._fps)
+            frame = to_yuv(image)
+            frame.pts, frame.time_base = self._frames, Fraction(1, self.fps)
             self._frames += 1
-            self._container.mux(self._video.encode(self._to_yuv(frame)))
+            self._container.mux(self._video.encode(frame))
         return list(self._sink.take())
 
     def finish(self) -> list[bytes]:
-        """Ends both streams together, the sound filled up with silence, and returns the last chunks."""
-        missing = self._frames * self._audio_rate_hz // self._fps - self._samples_in
-        if missing > 0:
-            self._add_sound(np.zeros(missing, np.int16))
-        for frame in self._resampler.resample(None):
-            self._mux_sound(frame)
+        """Fills the sound up with silence to the first line of the grid after the pictures; returns the last chunks."""
+        self._take_sound(self._resampler.resample(None))
+        fade = min(FADE_SAMPLES, len(self._sound))
+        if fade:
+            self._sound[-fade:] *= np.linspace(1, 0, fade, dtype=np.float32)
+        missing = self._grid_line() - self._sound_at - len(self._sound)
+        self._sound = np.append(self._sound, np.zeros(max(0, missing), np.float32))
+        self._encode_sound()
         self._container.mux(self._video.encode(None))
         self._mux_sound(None)
         self._container.close()
@@ -102,19 +133,16 @@ class FragmentedMp4:
         self._container.close()
 
     def _add_video(self, size_px: int) -> VideoStream:
-        stream: VideoStream = self._container.add_stream("libx264", rate=self._fps)
+        stream: VideoStream = self._container.add_stream("libx264", rate=self.fps)
         stream.width = stream.height = size_px
         stream.pix_fmt = "yuv420p"
         context = stream.codec_context
-        context.gop_size = int(KEYFRAME_S * self._fps)
+        context.gop_size = int(KEYFRAME_S * self.fps)
         context.thread_count = 1
         context.color_range = ColorRange.MPEG
         context.colorspace = Colorspace.ITU709
         stream.options = {"preset": PRESET, "tune": "zerolatency", "crf": QUALITY_CRF}
         return stream
-
-    def _to_yuv(self, frame: VideoFrame) -> VideoFrame:
-        return frame.reformat(format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG)
 
     def _add_sound(self, samples: NDArray[np.int16]) -> None:
         if not len(samples):
@@ -123,22 +151,73 @@ class FragmentedMp4:
         frame.sample_rate, frame.pts = self._audio_rate_hz, self._samples_in
         frame.time_base = Fraction(1, self._audio_rate_hz)
         self._samples_in += len(samples)
-        for resampled in self._resampler.resample(frame):
-            self._mux_sound(resampled)
+        self._take_sound(self._resampler.resample(frame))
+        self._encode_sound()
+
+    def _take_sound(self, resampled: Iterable[AudioFrame]) -> None:
+        for frame in resampled:
+            samples = frame.to_ndarray()[0]
+            self._sound = np.append(self._sound, samples[self._late :])
+            self._late -= min(self._late, len(samples))
+
+    def _encode_sound(self) -> None:
+        """Encodes all whole AAC frames."""
+        whole = len(self._sound) // AAC_FRAME * AAC_FRAME
+        for start in range(0, whole, AAC_FRAME):
+            frame = AudioFrame.from_ndarray(self._sound[None, start : start + AAC_FRAME], format="fltp", layout="mono")
+            frame.sample_rate, frame.pts = AUDIO_RATE_HZ, self._sound_at
+            frame.time_base = Fraction(1, AUDIO_RATE_HZ)
+            self._sound_at += AAC_FRAME
+            self._mux_sound(frame)
+        self._sound = self._sound[whole:]
 
     def _mux_sound(self, frame: AudioFrame | None) -> None:
         for packet in self._audio.encode(frame):
-            # The first packet only primes the decoder and lies before time zero; kept, it would make the muxer move
+            # The first packet only primes the decoder and lies before the segment; kept, it would make the muxer move
             # everything but the first picture back by its length.
-            if packet.pts is not None and packet.pts >= 0:
+            if packet.pts is not None and packet.pts >= self._first_sound:
                 self._container.mux(packet)
+
+    def _grid_line(self) -> int:
+        """The first line of the grid, in samples, that is not before the end of the pictures so far."""
+        return math.ceil(Fraction(self._frames * AUDIO_RATE_HZ, self.fps * AAC_FRAME)) * AAC_FRAME
+
+
+def to_yuv(image: NDArray[np.uint8]) -> VideoFrame:
+    """Turns uint8 (side, side, 3), RGB, into yuv420p, BT.709, limited range; `side` is even.
+
+    OpenCV does it in a third of the time of FFmpeg's scaler, within one step of the exact values.
+    """
+    side = image.shape[0]
+    planes = np.empty((side * 3 // 2, side), np.uint8)
+    full = cv2.transform(image, _BT709)
+    cv2.extractChannel(full, 0, dst=planes[:side])
+    half = cv2.resize(full, (side // 2, side // 2), interpolation=cv2.INTER_AREA)
+    for channel in (1, 2):
+        plane = planes[side * (3 + channel) // 4 :][: side // 4].reshape(side // 2, side // 2)
+        cv2.extractChannel(half, channel, dst=plane)
+    return VideoFrame.from_numpy_buffer(planes, format="yuv420p")
+
+
+_RED, _BLUE = 0.2126, 0.0722
+_GREEN = 1 - _RED - _BLUE
+_BT709 = np.array(
+    [
+        [219 * _RED, 219 * _GREEN, 219 * _BLUE, 16 * 255],
+        [-112 * _RED / (1 - _BLUE), -112 * _GREEN / (1 - _BLUE), 112, 128 * 255],
+        [112, -112 * _GREEN / (1 - _RED), -112 * _BLUE / (1 - _RED), 128 * 255],
+    ],
+    np.float32,
+) / np.float32(255)
+"""From red, green, blue and 1 to brightness and the two differences (ITU-R BT.709)."""
 
 
 class _Sink:
-    """What the muxer writes to: hands out whole segments."""
+    """What the muxer writes to: hands out whole segments, the init segment only if it is wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, without_init: bool) -> None:
         self._bytes = bytearray()
+        self._without_init = without_init
 
     def write(self, data: bytes) -> int:
         self._bytes += data
@@ -147,6 +226,10 @@ class _Sink:
     def take(self, last: bool = False) -> Iterator[bytes]:
         """Yields the segments that are complete (ftyp + moov; moof + mdat), and at the `last` call all that is left."""
         for end in _segment_ends(self._bytes):
+            if self._without_init:
+                self._without_init = False
+                del self._bytes[:end]
+                continue
             yield from self._cut(end)
         if last and self._bytes:
             yield from self._cut(len(self._bytes))

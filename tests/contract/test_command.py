@@ -84,6 +84,16 @@ async def test_wishes_and_files_are_sent(run: Run, cast: Cast, tmp_path: Path) -
         assert (sound.getnframes(), sound.getframerate(), sound.getnchannels()) == (16_000, 16_000, 1)
 
 
+async def test_the_quality_of_the_video_is_asked_for_and_told(run: Run, tmp_path: Path) -> None:
+    status, printed, _ = await run("respond", "--text", "Hello.", "--quality", "full", "--out", tmp_path)
+    assert status == 0
+    assert "video      in quality full\n" in printed
+    assert json.loads((tmp_path / "reply.json").read_text("utf-8"))["video_qualities"] == ["full"]
+    status, _, complaint = await run("respond", "--text", "Hello.", "--quality", "finest", "--out", tmp_path)
+    assert status == 1
+    assert "header.quality: 'finest'; use one of: full" in complaint
+
+
 async def test_a_refused_message_leaves_the_earlier_reply_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "reply.mp4").write_bytes(film())
     status, _, complaint = await run(

@@ -22,8 +22,10 @@ from services.common import clients, server
 from services.common.errors import NotReady
 from services.common.inference import InferenceQueue
 from services.memory.memory import Memory
+from services.memory.ready import ready_identities
 from services.memory.servicer import MemoryServicer
 from tests.fakes import FakeStore
+from tests.serving import refused
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
@@ -122,6 +124,76 @@ async def test_an_identity_is_added_listed_read_and_its_references_come_back_in_
         got = [piece.content async for piece in stub.GetReference(pb.GetReferenceRequest(identity="ada", kind=kind))]
         assert b"".join(got) == content
         assert max(map(len, got)) <= MIB
+
+
+def derived(**changes: object) -> pb.PutDerivedRequest:
+    request = pb.PutDerivedRequest(
+        identity="ada",
+        kind=pb.REFERENCE_KIND_VOICE,
+        reference_digest=hashlib.sha256(VOICE).hexdigest(),
+        model_digest="a" * 64,
+        content=b"a fitted voice",
+    )
+    for name, value in changes.items():
+        setattr(request, name, value)
+    return request
+
+
+def wanted(put: pb.PutDerivedRequest) -> pb.GetDerivedRequest:
+    return pb.GetDerivedRequest(
+        identity=put.identity, kind=put.kind, reference_digest=put.reference_digest, model_digest=put.model_digest
+    )
+
+
+async def test_what_a_model_derived_is_kept_under_its_digest_until_the_identity_goes(
+    stub: "Stub", store: FakeStore
+) -> None:
+    await add(stub, parts(header()))
+    for content in (b"first", b"second"):
+        await stub.PutDerived(derived(content=content))
+    await stub.PutDerived(derived(model_digest="b" * 64, content=b"of another model"))
+    assert (await stub.GetDerived(wanted(derived()))).content == b"second"
+    assert (await stub.GetDerived(wanted(derived(model_digest="b" * 64)))).content == b"of another model"
+    with refused(grpc.StatusCode.NOT_FOUND, "identity 'ada': model cccccccccccc derived nothing from that voice"):
+        await stub.GetDerived(wanted(derived(model_digest="c" * 64)))
+    await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="ada"))
+    assert store.list("") == ()
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (derived(kind=pb.REFERENCE_KIND_UNSPECIFIED), "kind: 0 is no reference"),
+        (derived(model_digest="../secrets"), "model_digest: '../secrets' is not a SHA-256; send 64 digits 0-9 a-f"),
+        (derived(reference_digest=""), "reference_digest: '' is not a SHA-256"),
+        (derived(reference_digest="0" * 64), f"reference_digest: {'0' * 64} is not that of the voice of 'ada'; it is"),
+        (derived(content=b""), "content: 0 bytes; send 1 to 1048576"),
+        (derived(content=bytes(MIB + 1)), "content: 1048577 bytes; send 1 to 1048576"),
+    ],
+)
+async def test_what_cannot_be_kept_of_a_model_is_refused_with_the_field(
+    stub: "Stub", request_: pb.PutDerivedRequest, text: str, store: FakeStore
+) -> None:
+    await add(stub, parts(header()))
+    before = store.list("")
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, text):
+        await stub.PutDerived(request_)
+    assert store.list("") == before
+
+
+async def test_nothing_is_derived_from_a_reference_whose_use_is_not_allowed(stub: "Stub") -> None:
+    await add(stub, parts(header(uses=("animate_face",))))
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "clone_voice"):
+        await stub.PutDerived(derived())
+
+
+async def test_a_damaged_fitted_voice_is_never_served(stub: "Stub", store: FakeStore) -> None:
+    await add(stub, parts(header()))
+    await stub.PutDerived(derived())
+    (key,) = [key for key in store.list("kept/") if "/derived/" in key]
+    store.put(key, (store.get(key) or b"")[:-1])
+    with refused(grpc.StatusCode.INTERNAL, f"stored object {key!r} is damaged"):
+        await stub.GetDerived(wanted(derived()))
 
 
 async def test_turns_are_remembered_once_and_recalled_in_order(stub: "Stub") -> None:
@@ -305,7 +377,7 @@ async def test_the_process_seeds_its_store_serves_and_ends_on_sigterm(tmp_path: 
                     break
             watch.cancel()
             listed = await open_stub(channel).ListIdentities(pb.ListIdentitiesRequest())
-            assert [identity.id for identity in listed.identities] == ["anna", "ingrid", "kenji", "marcus"]
+            assert [identity.id for identity in listed.identities] == [each.id for each in ready_identities()]
         process.send_signal(signal.SIGTERM)
         await process.stderr.read()
         assert await process.wait() == 0

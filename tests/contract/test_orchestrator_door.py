@@ -144,7 +144,8 @@ async def test_an_identity_is_added_listed_read_answers_and_is_removed(stub: "St
     request = pb.RespondRequest(header=pb.RespondHeader(text="Hello.", identity="eve", conversation="talk"))
     events = [event async for event in stub.Respond(iter([request]), timeout=20)]
     assert events[-1].done.turn
-    assert (await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="eve"))).objects == 5
+    # Its record, two references, the fitted voice, a turn and that turn's id.
+    assert (await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="eve"))).objects == 6
     assert not [key for key in cast.store.objects if "eve" in key]
     with refused(grpc.StatusCode.NOT_FOUND, "'eve' is unknown"):
         await stub.GetIdentity(pb.GetIdentityRequest(identity="eve"))

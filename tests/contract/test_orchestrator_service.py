@@ -19,7 +19,7 @@ from services.common.errors import BackendFailed, NotReady
 from services.mllm.domain import ReplyRecord, Utterance
 from services.video.domain import Expression
 from tests.deployment import Cast, Deployment
-from tests.fakes import Gate, fail
+from tests.fakes import FakeVoice, Gate, fail
 from tests.samples import film, wav
 from tests.serving import CallLog, refused
 
@@ -175,6 +175,33 @@ async def test_one_emotion_drives_text_voice_and_face(stub: "Stub", cast: Cast) 
     assert cast.portrait.prepared[0].digest == turn.identity.identity.portrait.digest
 
 
+async def test_a_voice_is_fitted_once_and_for_all_replicas(stub: "Stub", cast: Cast) -> None:
+    await respond(stub, header(output=pb.OUTPUT_AUDIO))
+    (key,) = [key for key in cast.store.list("kept/") if "/derived/voice/" in key]
+    assert key.endswith(f"-{cast.voice.digest}")
+    assert (cast.store.get(key) or b"").endswith(b"a fitted voice")
+    first, cast.voice = cast.voice, FakeVoice()
+    elsewhere = Deployment()
+    try:
+        await elsewhere.start(cast)
+        channel = elsewhere.served["orchestrator"].channel
+        await respond(typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel)), header())
+    finally:
+        await elsewhere.stop_all()
+    assert (len(first.prepared), cast.voice.prepared, cast.voice.restored) == (1, [], [b"a fitted voice"])
+
+
+async def test_a_memory_that_cannot_keep_a_fitted_voice_costs_nothing_but_the_fitting(stub: "Stub", cast: Cast) -> None:
+    def refuse(operation: str, key: str = "", *_: str) -> None:
+        if operation in ("get", "put") and "/derived/" in key:
+            raise NotReady("the disk is away")
+
+    cast.store.before = refuse
+    turn = await respond(stub, header(output=pb.OUTPUT_AUDIO))
+    assert turn.done.audio_duration_s > 0
+    assert turn.degraded == []
+
+
 async def test_the_seed_reaches_every_voter(stub: "Stub", cast: Cast) -> None:
     await respond(stub, header(seed=7, output=pb.OUTPUT_TEXT))
     assert [message.seed for voter in cast.voters.values() for message in voter.messages] == [7, 7, 7]
@@ -280,7 +307,7 @@ async def test_trace_and_deadline_are_the_same_in_all_services(stub: "Stub", cal
     assert await call.read() is grpc.aio.EOF
     await calls.ended("Respond")
     methods = {"Respond", "Recall", "GetModel", "Understand", "PredictEmotion", "WriteReply", "Speak", "Animate"}
-    assert {call.method for call in calls.calls} == methods | {"GetReference", "Remember"}
+    assert {call.method for call in calls.calls} == methods | {"GetReference", "GetDerived", "PutDerived", "Remember"}
     assert {call.trace_id for call in calls.calls} == {TRACE}
     assert all(call.remaining_s is not None and call.remaining_s < 17.1 for call in calls.calls)
 

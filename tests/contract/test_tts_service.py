@@ -57,14 +57,27 @@ def header(
             emotion=common.Emotion(label=label, intensity=intensity, ontology_hash=ontology_hash),
             style=style,
             profile=common.Profile(name="Ada", age="young", gender="female", timbre="mid"),
-            voice_digest=digest or hashlib.sha256(content).hexdigest(),
-            voice_size_bytes=len(content) if size_bytes < 0 else size_bytes,
+            voices=[
+                pb.VoiceFile(
+                    digest=digest or hashlib.sha256(content).hexdigest(),
+                    size_bytes=len(content) if size_bytes < 0 else size_bytes,
+                )
+            ],
         )
     )
 
 
 def reference(content: bytes = VOICE) -> list[pb.SpeakRequest]:
     return [pb.SpeakRequest(voice=content[at : at + MIB]) for at in range(0, len(content), MIB)]
+
+
+def lending(recordings: list[bytes], fitted_size_bytes: int = 0) -> pb.SpeakRequest:
+    request = header()
+    files = [pb.VoiceFile(digest=hashlib.sha256(each).hexdigest(), size_bytes=len(each)) for each in recordings]
+    request.header.ClearField("voices")
+    request.header.voices.extend(files)
+    request.header.fitted_size_bytes = fitted_size_bytes
+    return request
 
 
 def sentence(text: str) -> pb.SpeakRequest:
@@ -163,6 +176,66 @@ async def test_the_voice_is_fitted_once_to_the_reference_that_was_lent(stub: "St
     assert profile == Profile("young", "female", "mid", "en")
 
 
+async def test_a_voice_is_fitted_to_all_its_recordings(stub: "Stub", voice: FakeVoice) -> None:
+    recordings = [wav(1.2), wav(3.0, 8_000)]
+    assert (await speak(stub, lending(recordings), *reference(b"".join(recordings))))[0].ready.fit_s > 0
+    lent = [(reference.digest, reference.sample_rate_hz) for reference, _ in voice.prepared]
+    assert lent == [
+        (hashlib.sha256(each).hexdigest(), rate) for each, rate in zip(recordings, (16_000, 8_000), strict=True)
+    ]
+
+
+async def test_a_fitted_voice_spares_the_fitting_where_it_is_sent(wheel: Wheel) -> None:
+    first, second = FakeVoice(), FakeVoice()
+    async with serving_tts(first, wheel) as one, serving_tts(second, wheel) as other:
+        stubs = [cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel)) for served in (one, other)]
+        fitted = (await speak(stubs[0], *FIRST))[0].ready.fitted
+        again = [lending([VOICE], len(fitted)), pb.SpeakRequest(fitted=fitted), *reference()]
+        ready = (await speak(stubs[1], *again, sentence("Hello.")))[0].ready
+        assert (ready.fit_s, ready.fitted) == (0, b"")
+        assert (second.prepared, second.restored) == ([], [b"a fitted voice"])
+        assert [text for text, _ in second.spoken] == ["Hello."]
+        assert (await speak(stubs[1], *FIRST))[0].ready.fitted == fitted  # who sends none is given it
+
+
+@pytest.mark.parametrize("other", ["another recording", "another profile", "another model", "garbage"])
+async def test_a_fitted_voice_of_something_else_is_not_used(wheel: Wheel, other: str) -> None:
+    first, second = FakeVoice(), FakeVoice()
+    lent = wav(2.0) if other == "another recording" else VOICE
+    before = lending([lent])
+    if other == "another profile":
+        before.header.profile.age = "elderly"
+    if other == "another model":
+        first.digest = "6" * 64
+    async with serving_tts(first, wheel) as one, serving_tts(second, wheel) as two:
+        stubs = [cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel)) for served in (one, two)]
+        fitted = (await speak(stubs[0], before, *reference(lent)))[0].ready.fitted
+        fitted = b"x" * 100 if other == "garbage" else fitted
+        ready = (await speak(stubs[1], lending([VOICE], len(fitted)), pb.SpeakRequest(fitted=fitted), *reference()))[0]
+        assert ready.ready.fit_s > 0
+        assert ready.ready.fitted.endswith(b"a fitted voice")
+        assert (len(second.prepared), second.restored) == (1, [])
+
+
+async def test_sentences_that_wait_are_spoken_in_one_go_and_end_one_by_one(stub: "Stub", voice: FakeVoice) -> None:
+    voice.before = gate = Gate("speak")
+    call = stub.Speak(timeout=20)
+    for part in (*FIRST, sentence("One.")):
+        await call.write(part)
+    await gate.reached()
+    for number in range(10):
+        await call.write(sentence(f"{number}. And."))
+    await call.done_writing()
+    gate.open()
+    parts = await rest(call)
+    ends = [part.sentence_end for part in parts if part.HasField("sentence_end")]
+    assert [end.sentence for end in ends] == ["One.", *(f"{number}. And." for number in range(10))]
+    assert [end.duration_s for end in ends] == [0.5] + [1.0] * 10
+    assert [text for asked in voice.asked for text in asked] == [end.sentence for end in ends]
+    assert voice.asked[0] == ["One."]
+    assert max(map(len, voice.asked)) <= 8
+
+
 async def test_a_sentence_is_heard_before_the_next_is_written(stub: "Stub") -> None:
     call = stub.Speak(timeout=20)
     for part in (header(), *reference()):
@@ -210,10 +283,18 @@ FIRST = [header(), *reference()]
         ([header(intensity=math.nan), *reference()], "header.emotion.intensity: nan; send 0 to 1"),
         ([header(style="operatic"), *reference()], "header.style: 'operatic'; use one of: default, friendly"),
         ([header(style=""), *reference()], "header.style: ''; use one of"),
-        ([header(digest="0" * 64), *reference()], "header.voice_digest: '000"),
-        ([header(size_bytes=0)], "header.voice_size_bytes: 0; send 1 to 16777216"),
-        ([header(size_bytes=(16 << 20) + 1)], "header.voice_size_bytes: 16777217; send 1 to 16777216"),
-        ([header(size_bytes=1 << 60)], "header.voice_size_bytes: 1152921504606846976; send 1 to 16777216"),
+        ([header(digest="0" * 64), *reference()], "header.voices.digest: '000"),
+        ([header(size_bytes=0)], "header.voices.size_bytes: 0; send at least 1 byte each"),
+        (
+            [header(size_bytes=(16 << 20) + 1)],
+            "header.voices.size_bytes: 16777217; send at least 1 byte each and at most 16777216 together",
+        ),
+        ([header(size_bytes=1 << 60)], "header.voices.size_bytes: 1152921504606846976; send at least 1"),
+        ([lending([])], "header.voices: 0 recordings; send 1 to 8"),
+        ([lending([VOICE] * 9)], "header.voices: 9 recordings; send 1 to 8"),
+        ([lending([VOICE, b""])], "header.voices.size_bytes: 38444 + 0; send at least 1 byte each"),
+        ([lending([VOICE], fitted_size_bytes=MIB + 1)], "header.fitted_size_bytes: 1048577; send at most 1048576"),
+        ([lending([VOICE], fitted_size_bytes=5), *reference()], "fitted: 0 of 5 bytes came"),
         ([header(size_bytes=10), *reference()], "voice: more than 10 bytes"),
         ([header(), reference()[0], sentence("x")][::2], "voice: 0 of 38444 bytes came; send the whole file"),
         ([header(), pb.SpeakRequest(voice=VOICE[:10])], "voice: 10 of 38444 bytes came"),

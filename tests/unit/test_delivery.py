@@ -9,7 +9,7 @@ from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from emotions import Wheel
-from orchestrator.delivery import Capabilities, check_wishes, decide_delivery
+from orchestrator.delivery import Capabilities, check_quality, check_wishes, decide_delivery
 from services.common.errors import FailedPrecondition, InvalidRequest
 
 
@@ -143,3 +143,16 @@ def test_a_wish_that_cannot_be_had_is_refused_with_field_value_and_remedy(
 )
 def test_a_wish_that_can_be_had_is_let_through(wheel: Wheel, header: pb.RespondHeader) -> None:
     check_wishes(header, wheel)
+
+
+@pytest.mark.parametrize("output", [pb.OUTPUT_TEXT, pb.OUTPUT_AUDIO])
+def test_a_quality_without_video_is_refused(wheel: Wheel, output: pb.Output) -> None:
+    with pytest.raises(InvalidRequest, match=r"header\.quality: 'fine' without video; ask for OUTPUT_VIDEO"):
+        check_wishes(pb.RespondHeader(quality="fine", output=output), wheel)
+
+
+def test_a_quality_is_one_that_the_renderer_has(wheel: Wheel) -> None:
+    check_wishes(pb.RespondHeader(quality="fine"), wheel)
+    check_quality("fine", ["fine", "draft"])
+    with pytest.raises(InvalidRequest, match=r"header\.quality: 'finest'; use one of: fine, draft"):
+        check_quality("finest", ["fine", "draft"])

@@ -1,4 +1,6 @@
 import io
+import itertools
+import re
 import struct
 
 import av
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from services.video.encoding import CHUNK_BYTES_MAX, FragmentedMp4
+from services.video.encoding import CHUNK_BYTES_MAX, FragmentedMp4, to_yuv
 
 SIZE_PX, FPS = 128, 25
 
@@ -125,3 +127,103 @@ def test_sound_shorter_than_the_pictures_is_filled_up() -> None:
         samples = sum([frame.samples for frame in opened.decode(audio=0)])
 
     assert abs(samples / 48_000 - 0.8) <= 0.040
+
+
+# Segments
+
+CUTS = (0, 37, 88, 123, 160)
+"""Frames at which a film is cut: none of them begins on the grid of the sound's frames."""
+
+
+def sound_with_pauses(rate_hz: int, pause_s: float) -> NDArray[np.int16]:
+    """A tone that is silent around each cut."""
+    sound = tone(rate_hz, CUTS[-1] / FPS)
+    for cut in CUTS[1:-1]:
+        middle = cut * rate_hz // FPS
+        sound[middle - round(pause_s / 2 * rate_hz) : middle + round(pause_s / 2 * rate_hz)] = 0
+    return sound
+
+
+def segment(first: int, end: int, sound: NDArray[np.int16], rate_hz: int) -> list[bytes]:
+    """The frames from one to another, each as bright as its number, with their sound."""
+    movie = FragmentedMp4(SIZE_PX, FPS, rate_hz, first)
+    chunks = movie.add((), sound[first * rate_hz // FPS : end * rate_hz // FPS])
+    for index in range(first, end):
+        chunks += movie.add([np.full((SIZE_PX, SIZE_PX, 3), index, np.uint8)], np.empty(0, np.int16))
+    return chunks + movie.finish()
+
+
+def in_segments(sound: NDArray[np.int16], rate_hz: int) -> bytes:
+    parts = [segment(first, end, sound, rate_hz) for first, end in itertools.pairwise(CUTS)]
+    return b"".join(chunk for part in parts for chunk in part)
+
+
+def pictures_of(data: bytes) -> list[tuple[float, float]]:
+    """Time and brightness of each frame."""
+    with av.open(io.BytesIO(data), mode="r") as movie:
+        return [
+            (float(frame.time or 0), float(frame.to_ndarray(format="rgb24").mean())) for frame in movie.decode(video=0)
+        ]
+
+
+def sound_of(data: bytes) -> tuple[list[int], NDArray[np.float32]]:
+    """Times of the frames of sound, in samples, and all samples."""
+    with av.open(io.BytesIO(data), mode="r") as movie:
+        frames = [(frame.pts or 0, frame.to_ndarray()[0]) for frame in movie.decode(audio=0)]
+    return [pts for pts, _ in frames], np.concatenate([samples for _, samples in frames])
+
+
+@pytest.mark.parametrize("rate_hz", [24_000, 22_050, 16_000, 48_000])
+def test_segments_are_the_film_in_one_piece(rate_hz: int) -> None:
+    sound = sound_with_pauses(rate_hz, 0.16)
+    whole = b"".join(segment(0, CUTS[-1], sound, rate_hz))
+    cut = in_segments(sound, rate_hz)
+
+    seen = pictures_of(cut)
+    assert [time for time, _ in seen] == pytest.approx([index / FPS for index in range(CUTS[-1])])
+    assert max(abs(level - index) for index, (_, level) in enumerate(seen)) < 3
+    times, heard = sound_of(cut)
+    assert times == [1024 * index for index in range(len(times))]
+    _, expected = sound_of(whole)
+    assert len(heard) == len(expected)
+    # Two encodings of the same sound differ by their noise; a loud sample here is 0.27.
+    assert np.abs(heard - expected).max() < 0.02
+
+
+def test_a_cut_within_a_sound_loses_a_moment_but_does_not_click() -> None:
+    sound = tone(24_000, CUTS[-1] / FPS)
+    _, heard = sound_of(in_segments(sound, 24_000))
+    _, expected = sound_of(b"".join(segment(0, CUTS[-1], sound, 24_000)))
+
+    assert np.abs(np.diff(heard)).max() < 3 * np.abs(np.diff(expected)).max()
+    away = np.ones(len(heard), bool)
+    for cut in CUTS[1:-1]:
+        at = cut * 48_000 // FPS
+        away[at - 1024 : at + 3 * 1024] = False  # what is faded out, left out and faded in, and its echo
+    assert np.abs(heard - expected)[away].max() < 0.08
+
+
+def test_only_the_first_segment_begins_with_the_init_segment_and_each_where_it_belongs() -> None:
+    sound = sound_with_pauses(24_000, 0.16)
+    first, second = segment(0, 37, sound, 24_000), segment(37, 88, sound, 24_000)
+
+    assert boxes(first[0]) == ["ftyp", "moov"]
+    assert [boxes(chunk) for chunk in second] == [["moof", "mdat"]] * len(second)
+    times = [struct.unpack_from(">Q", second[0], found.end() + 4)[0] for found in re.finditer(b"tfdt", second[0])]
+    assert times == [37 * 12_800 // FPS, 70 * 1024]  # 37 frames are 69.4 frames of sound
+
+
+@pytest.mark.parametrize(
+    ("colour", "yuv"),
+    [
+        ((255, 255, 255), (235, 128, 128)),
+        ((0, 0, 0), (16, 128, 128)),
+        ((255, 0, 0), (63, 102, 240)),
+        ((0, 0, 255), (32, 240, 118)),
+        ((200, 60, 50), (92, 110, 190)),
+    ],
+)
+def test_colours_are_those_of_bt_709(colour: tuple[int, int, int], yuv: tuple[int, int, int]) -> None:
+    planes = to_yuv(np.full((4, 4, 3), colour, np.uint8)).to_ndarray().ravel()
+
+    assert np.abs(planes.astype(int) - np.repeat(yuv, (16, 4, 4))).max() <= 1

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from e3rg.common.v1 import common_pb2 as e3rg_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/memory/v1/memory.proto\x12\x0e\x65\x33rg.memory.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"/\n\tReference\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"?\n\x07\x43onsent\x12\x12\n\ngranted_by\x18\x01 \x01(\t\x12\x12\n\ngranted_on\x18\x02 \x01(\t\x12\x0c\n\x04uses\x18\x03 \x03(\t\"\xd7\x01\n\x08Identity\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x07profile\x18\x02 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12+\n\x08portrait\x18\x03 \x01(\x0b\x32\x19.e3rg.memory.v1.Reference\x12(\n\x05voice\x18\x04 \x01(\x0b\x32\x19.e3rg.memory.v1.Reference\x12(\n\x07\x63onsent\x18\x05 \x01(\x0b\x32\x17.e3rg.memory.v1.Consent\x12\x14\n\x0c\x65motion_bank\x18\x06 \x01(\t\"G\n\x0b\x45motionBank\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0c\x66\x61\x63\x65_classes\x18\x02 \x03(\t\x12\x14\n\x0cvoice_styles\x18\x03 \x03(\t\"f\n\x04Turn\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tuser_text\x18\x02 \x01(\t\x12\x14\n\x0cuser_emotion\x18\x03 \x01(\t\x12\x12\n\nreply_text\x18\x04 \x01(\t\x12\x15\n\rreply_emotion\x18\x05 \x01(\t\"\x11\n\x0fGetStoreRequest\";\n\x10GetStoreResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\"]\n\rRecallRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x02 \x01(\t\x12\x16\n\tturns_max\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_turns_max\"\xab\x01\n\x0eRecallResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\x12\x31\n\x0c\x65motion_bank\x18\x02 \x01(\x0b\x32\x1b.e3rg.memory.v1.EmotionBank\x12#\n\x05turns\x18\x03 \x03(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x15\n\rontology_hash\x18\x04 \x01(\t\"T\n\x13GetReferenceRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12+\n\x04kind\x18\x02 \x01(\x0e\x32\x1d.e3rg.memory.v1.ReferenceKind\"\'\n\x14GetReferenceResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"]\n\x0fRememberRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x02 \x01(\t\x12\"\n\x04turn\x18\x03 \x01(\x0b\x32\x14.e3rg.memory.v1.Turn\"\x12\n\x10RememberResponse\"\x17\n\x15ListIdentitiesRequest\"F\n\x16ListIdentitiesResponse\x12,\n\nidentities\x18\x01 \x03(\x0b\x32\x18.e3rg.memory.v1.Identity\"&\n\x12GetIdentityRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\"A\n\x13GetIdentityResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\"\xc0\x01\n\x11\x41\x64\x64IdentityHeader\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x07profile\x18\x02 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12(\n\x07\x63onsent\x18\x03 \x01(\x0b\x32\x17.e3rg.memory.v1.Consent\x12\x14\n\x0c\x65motion_bank\x18\x04 \x01(\t\x12\x1b\n\x13portrait_size_bytes\x18\x05 \x01(\x04\x12\x18\n\x10voice_size_bytes\x18\x06 \x01(\x04\"v\n\x12\x41\x64\x64IdentityRequest\x12\x33\n\x06header\x18\x01 \x01(\x0b\x32!.e3rg.memory.v1.AddIdentityHeaderH\x00\x12\x12\n\x08portrait\x18\x02 \x01(\x0cH\x00\x12\x0f\n\x05voice\x18\x03 \x01(\x0cH\x00\x42\x06\n\x04part\"A\n\x13\x41\x64\x64IdentityResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\")\n\x15RemoveIdentityRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\")\n\x16RemoveIdentityResponse\x12\x0f\n\x07objects\x18\x01 \x01(\r*f\n\rReferenceKind\x12\x1e\n\x1aREFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17REFERENCE_KIND_PORTRAIT\x10\x01\x12\x18\n\x14REFERENCE_KIND_VOICE\x10\x02\x32\xc7\x05\n\rMemoryService\x12M\n\x08GetStore\x12\x1f.e3rg.memory.v1.GetStoreRequest\x1a .e3rg.memory.v1.GetStoreResponse\x12G\n\x06Recall\x12\x1d.e3rg.memory.v1.RecallRequest\x1a\x1e.e3rg.memory.v1.RecallResponse\x12[\n\x0cGetReference\x12#.e3rg.memory.v1.GetReferenceRequest\x1a$.e3rg.memory.v1.GetReferenceResponse0\x01\x12M\n\x08Remember\x12\x1f.e3rg.memory.v1.RememberRequest\x1a .e3rg.memory.v1.RememberResponse\x12_\n\x0eListIdentities\x12%.e3rg.memory.v1.ListIdentitiesRequest\x1a&.e3rg.memory.v1.ListIdentitiesResponse\x12V\n\x0bGetIdentity\x12\".e3rg.memory.v1.GetIdentityRequest\x1a#.e3rg.memory.v1.GetIdentityResponse\x12X\n\x0b\x41\x64\x64Identity\x12\".e3rg.memory.v1.AddIdentityRequest\x1a#.e3rg.memory.v1.AddIdentityResponse(\x01\x12_\n\x0eRemoveIdentity\x12%.e3rg.memory.v1.RemoveIdentityRequest\x1a&.e3rg.memory.v1.RemoveIdentityResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/memory/v1/memory.proto\x12\x0e\x65\x33rg.memory.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"/\n\tReference\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"?\n\x07\x43onsent\x12\x12\n\ngranted_by\x18\x01 \x01(\t\x12\x12\n\ngranted_on\x18\x02 \x01(\t\x12\x0c\n\x04uses\x18\x03 \x03(\t\"\xd7\x01\n\x08Identity\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x07profile\x18\x02 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12+\n\x08portrait\x18\x03 \x01(\x0b\x32\x19.e3rg.memory.v1.Reference\x12(\n\x05voice\x18\x04 \x01(\x0b\x32\x19.e3rg.memory.v1.Reference\x12(\n\x07\x63onsent\x18\x05 \x01(\x0b\x32\x17.e3rg.memory.v1.Consent\x12\x14\n\x0c\x65motion_bank\x18\x06 \x01(\t\"G\n\x0b\x45motionBank\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0c\x66\x61\x63\x65_classes\x18\x02 \x03(\t\x12\x14\n\x0cvoice_styles\x18\x03 \x03(\t\"f\n\x04Turn\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tuser_text\x18\x02 \x01(\t\x12\x14\n\x0cuser_emotion\x18\x03 \x01(\t\x12\x12\n\nreply_text\x18\x04 \x01(\t\x12\x15\n\rreply_emotion\x18\x05 \x01(\t\"\x11\n\x0fGetStoreRequest\";\n\x10GetStoreResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\"]\n\rRecallRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x02 \x01(\t\x12\x16\n\tturns_max\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_turns_max\"\xab\x01\n\x0eRecallResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\x12\x31\n\x0c\x65motion_bank\x18\x02 \x01(\x0b\x32\x1b.e3rg.memory.v1.EmotionBank\x12#\n\x05turns\x18\x03 \x03(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x15\n\rontology_hash\x18\x04 \x01(\t\"T\n\x13GetReferenceRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12+\n\x04kind\x18\x02 \x01(\x0e\x32\x1d.e3rg.memory.v1.ReferenceKind\"\'\n\x14GetReferenceResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"\x82\x01\n\x11GetDerivedRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12+\n\x04kind\x18\x02 \x01(\x0e\x32\x1d.e3rg.memory.v1.ReferenceKind\x12\x18\n\x10reference_digest\x18\x03 \x01(\t\x12\x14\n\x0cmodel_digest\x18\x04 \x01(\t\"%\n\x12GetDerivedResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"\x93\x01\n\x11PutDerivedRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12+\n\x04kind\x18\x02 \x01(\x0e\x32\x1d.e3rg.memory.v1.ReferenceKind\x12\x18\n\x10reference_digest\x18\x03 \x01(\t\x12\x14\n\x0cmodel_digest\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\x0c\"\x14\n\x12PutDerivedResponse\"]\n\x0fRememberRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x02 \x01(\t\x12\"\n\x04turn\x18\x03 \x01(\x0b\x32\x14.e3rg.memory.v1.Turn\"\x12\n\x10RememberResponse\"\x17\n\x15ListIdentitiesRequest\"F\n\x16ListIdentitiesResponse\x12,\n\nidentities\x18\x01 \x03(\x0b\x32\x18.e3rg.memory.v1.Identity\"&\n\x12GetIdentityRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\"A\n\x13GetIdentityResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\"\xc0\x01\n\x11\x41\x64\x64IdentityHeader\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x07profile\x18\x02 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12(\n\x07\x63onsent\x18\x03 \x01(\x0b\x32\x17.e3rg.memory.v1.Consent\x12\x14\n\x0c\x65motion_bank\x18\x04 \x01(\t\x12\x1b\n\x13portrait_size_bytes\x18\x05 \x01(\x04\x12\x18\n\x10voice_size_bytes\x18\x06 \x01(\x04\"v\n\x12\x41\x64\x64IdentityRequest\x12\x33\n\x06header\x18\x01 \x01(\x0b\x32!.e3rg.memory.v1.AddIdentityHeaderH\x00\x12\x12\n\x08portrait\x18\x02 \x01(\x0cH\x00\x12\x0f\n\x05voice\x18\x03 \x01(\x0cH\x00\x42\x06\n\x04part\"A\n\x13\x41\x64\x64IdentityResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\")\n\x15RemoveIdentityRequest\x12\x10\n\x08identity\x18\x01 \x01(\t\")\n\x16RemoveIdentityResponse\x12\x0f\n\x07objects\x18\x01 \x01(\r*f\n\rReferenceKind\x12\x1e\n\x1aREFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17REFERENCE_KIND_PORTRAIT\x10\x01\x12\x18\n\x14REFERENCE_KIND_VOICE\x10\x02\x32\xf1\x06\n\rMemoryService\x12M\n\x08GetStore\x12\x1f.e3rg.memory.v1.GetStoreRequest\x1a .e3rg.memory.v1.GetStoreResponse\x12G\n\x06Recall\x12\x1d.e3rg.memory.v1.RecallRequest\x1a\x1e.e3rg.memory.v1.RecallResponse\x12[\n\x0cGetReference\x12#.e3rg.memory.v1.GetReferenceRequest\x1a$.e3rg.memory.v1.GetReferenceResponse0\x01\x12S\n\nGetDerived\x12!.e3rg.memory.v1.GetDerivedRequest\x1a\".e3rg.memory.v1.GetDerivedResponse\x12S\n\nPutDerived\x12!.e3rg.memory.v1.PutDerivedRequest\x1a\".e3rg.memory.v1.PutDerivedResponse\x12M\n\x08Remember\x12\x1f.e3rg.memory.v1.RememberRequest\x1a .e3rg.memory.v1.RememberResponse\x12_\n\x0eListIdentities\x12%.e3rg.memory.v1.ListIdentitiesRequest\x1a&.e3rg.memory.v1.ListIdentitiesResponse\x12V\n\x0bGetIdentity\x12\".e3rg.memory.v1.GetIdentityRequest\x1a#.e3rg.memory.v1.GetIdentityResponse\x12X\n\x0b\x41\x64\x64Identity\x12\".e3rg.memory.v1.AddIdentityRequest\x1a#.e3rg.memory.v1.AddIdentityResponse(\x01\x12_\n\x0eRemoveIdentity\x12%.e3rg.memory.v1.RemoveIdentityRequest\x1a&.e3rg.memory.v1.RemoveIdentityResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'e3rg.memory.v1.memory_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REFERENCEKIND']._serialized_start=1848
-  _globals['_REFERENCEKIND']._serialized_end=1950
+  _globals['_REFERENCEKIND']._serialized_start=2192
+  _globals['_REFERENCEKIND']._serialized_end=2294
   _globals['_REFERENCE']._serialized_start=76
   _globals['_REFERENCE']._serialized_end=123
   _globals['_CONSENT']._serialized_start=125
@@ -56,28 +56,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETREFERENCEREQUEST']._serialized_end=1018
   _globals['_GETREFERENCERESPONSE']._serialized_start=1020
   _globals['_GETREFERENCERESPONSE']._serialized_end=1059
-  _globals['_REMEMBERREQUEST']._serialized_start=1061
-  _globals['_REMEMBERREQUEST']._serialized_end=1154
-  _globals['_REMEMBERRESPONSE']._serialized_start=1156
-  _globals['_REMEMBERRESPONSE']._serialized_end=1174
-  _globals['_LISTIDENTITIESREQUEST']._serialized_start=1176
-  _globals['_LISTIDENTITIESREQUEST']._serialized_end=1199
-  _globals['_LISTIDENTITIESRESPONSE']._serialized_start=1201
-  _globals['_LISTIDENTITIESRESPONSE']._serialized_end=1271
-  _globals['_GETIDENTITYREQUEST']._serialized_start=1273
-  _globals['_GETIDENTITYREQUEST']._serialized_end=1311
-  _globals['_GETIDENTITYRESPONSE']._serialized_start=1313
-  _globals['_GETIDENTITYRESPONSE']._serialized_end=1378
-  _globals['_ADDIDENTITYHEADER']._serialized_start=1381
-  _globals['_ADDIDENTITYHEADER']._serialized_end=1573
-  _globals['_ADDIDENTITYREQUEST']._serialized_start=1575
-  _globals['_ADDIDENTITYREQUEST']._serialized_end=1693
-  _globals['_ADDIDENTITYRESPONSE']._serialized_start=1695
-  _globals['_ADDIDENTITYRESPONSE']._serialized_end=1760
-  _globals['_REMOVEIDENTITYREQUEST']._serialized_start=1762
-  _globals['_REMOVEIDENTITYREQUEST']._serialized_end=1803
-  _globals['_REMOVEIDENTITYRESPONSE']._serialized_start=1805
-  _globals['_REMOVEIDENTITYRESPONSE']._serialized_end=1846
-  _globals['_MEMORYSERVICE']._serialized_start=1953
-  _globals['_MEMORYSERVICE']._serialized_end=2664
+  _globals['_GETDERIVEDREQUEST']._serialized_start=1062
+  _globals['_GETDERIVEDREQUEST']._serialized_end=1192
+  _globals['_GETDERIVEDRESPONSE']._serialized_start=1194
+  _globals['_GETDERIVEDRESPONSE']._serialized_end=1231
+  _globals['_PUTDERIVEDREQUEST']._serialized_start=1234
+  _globals['_PUTDERIVEDREQUEST']._serialized_end=1381
+  _globals['_PUTDERIVEDRESPONSE']._serialized_start=1383
+  _globals['_PUTDERIVEDRESPONSE']._serialized_end=1403
+  _globals['_REMEMBERREQUEST']._serialized_start=1405
+  _globals['_REMEMBERREQUEST']._serialized_end=1498
+  _globals['_REMEMBERRESPONSE']._serialized_start=1500
+  _globals['_REMEMBERRESPONSE']._serialized_end=1518
+  _globals['_LISTIDENTITIESREQUEST']._serialized_start=1520
+  _globals['_LISTIDENTITIESREQUEST']._serialized_end=1543
+  _globals['_LISTIDENTITIESRESPONSE']._serialized_start=1545
+  _globals['_LISTIDENTITIESRESPONSE']._serialized_end=1615
+  _globals['_GETIDENTITYREQUEST']._serialized_start=1617
+  _globals['_GETIDENTITYREQUEST']._serialized_end=1655
+  _globals['_GETIDENTITYRESPONSE']._serialized_start=1657
+  _globals['_GETIDENTITYRESPONSE']._serialized_end=1722
+  _globals['_ADDIDENTITYHEADER']._serialized_start=1725
+  _globals['_ADDIDENTITYHEADER']._serialized_end=1917
+  _globals['_ADDIDENTITYREQUEST']._serialized_start=1919
+  _globals['_ADDIDENTITYREQUEST']._serialized_end=2037
+  _globals['_ADDIDENTITYRESPONSE']._serialized_start=2039
+  _globals['_ADDIDENTITYRESPONSE']._serialized_end=2104
+  _globals['_REMOVEIDENTITYREQUEST']._serialized_start=2106
+  _globals['_REMOVEIDENTITYREQUEST']._serialized_end=2147
+  _globals['_REMOVEIDENTITYRESPONSE']._serialized_start=2149
+  _globals['_REMOVEIDENTITYRESPONSE']._serialized_end=2190
+  _globals['_MEMORYSERVICE']._serialized_start=2297
+  _globals['_MEMORYSERVICE']._serialized_end=3178
 # @@protoc_insertion_point(module_scope)

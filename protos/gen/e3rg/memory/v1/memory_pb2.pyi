@@ -120,6 +120,42 @@ class GetReferenceResponse(_message.Message):
     content: bytes
     def __init__(self, content: _Optional[bytes] = ...) -> None: ...
 
+class GetDerivedRequest(_message.Message):
+    __slots__ = ("identity", "kind", "reference_digest", "model_digest")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    kind: ReferenceKind
+    reference_digest: str
+    model_digest: str
+    def __init__(self, identity: _Optional[str] = ..., kind: _Optional[_Union[ReferenceKind, str]] = ..., reference_digest: _Optional[str] = ..., model_digest: _Optional[str] = ...) -> None: ...
+
+class GetDerivedResponse(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+
+class PutDerivedRequest(_message.Message):
+    __slots__ = ("identity", "kind", "reference_digest", "model_digest", "content")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    identity: str
+    kind: ReferenceKind
+    reference_digest: str
+    model_digest: str
+    content: bytes
+    def __init__(self, identity: _Optional[str] = ..., kind: _Optional[_Union[ReferenceKind, str]] = ..., reference_digest: _Optional[str] = ..., model_digest: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class PutDerivedResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class RememberRequest(_message.Message):
     __slots__ = ("identity", "conversation", "turn")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]

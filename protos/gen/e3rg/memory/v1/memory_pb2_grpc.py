@@ -53,6 +53,16 @@ class MemoryServiceStub(object):
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceRequest.SerializeToString,
                 response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceResponse.FromString,
                 _registered_method=True)
+        self.GetDerived = channel.unary_unary(
+                '/e3rg.memory.v1.MemoryService/GetDerived',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedResponse.FromString,
+                _registered_method=True)
+        self.PutDerived = channel.unary_unary(
+                '/e3rg.memory.v1.MemoryService/PutDerived',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedResponse.FromString,
+                _registered_method=True)
         self.Remember = channel.unary_unary(
                 '/e3rg.memory.v1.MemoryService/Remember',
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RememberRequest.SerializeToString,
@@ -107,6 +117,27 @@ class MemoryServiceServicer(object):
         """Reads a reference of an identity.
 
         Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDerived(self, request, context):
+        """Reads what a model derived from an identity's reference.
+
+        Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
+        kind is not set or a digest is none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutDerived(self, request, context):
+        """Keeps what a model derived from an identity's reference, instead of what was kept under the same digests.
+
+        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set, a digest is none, the
+        reference is not the identity's, or the content is empty or over 1 MiB; FAILED_PRECONDITION when its consent does
+        not allow the reference's use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -174,6 +205,16 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.GetReference,
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceRequest.FromString,
                     response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceResponse.SerializeToString,
+            ),
+            'GetDerived': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDerived,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedResponse.SerializeToString,
+            ),
+            'PutDerived': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutDerived,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedResponse.SerializeToString,
             ),
             'Remember': grpc.unary_unary_rpc_method_handler(
                     servicer.Remember,
@@ -286,6 +327,60 @@ class MemoryService(object):
             '/e3rg.memory.v1.MemoryService/GetReference',
             e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceRequest.SerializeToString,
             e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDerived(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.memory.v1.MemoryService/GetDerived',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutDerived(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.memory.v1.MemoryService/PutDerived',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,27 @@ class MemoryServiceStub:
     Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
     """
 
+    GetDerived: grpc.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.GetDerivedRequest,
+        e3rg.memory.v1.memory_pb2.GetDerivedResponse,
+    ]
+    """Reads what a model derived from an identity's reference.
+
+    Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
+    kind is not set or a digest is none.
+    """
+
+    PutDerived: grpc.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.PutDerivedRequest,
+        e3rg.memory.v1.memory_pb2.PutDerivedResponse,
+    ]
+    """Keeps what a model derived from an identity's reference, instead of what was kept under the same digests.
+
+    Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set, a digest is none, the
+    reference is not the identity's, or the content is empty or over 1 MiB; FAILED_PRECONDITION when its consent does
+    not allow the reference's use.
+    """
+
     Remember: grpc.UnaryUnaryMultiCallable[
         e3rg.memory.v1.memory_pb2.RememberRequest,
         e3rg.memory.v1.memory_pb2.RememberResponse,
@@ -122,6 +143,27 @@ class MemoryServiceAsyncStub:
     """Reads a reference of an identity.
 
     Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
+    """
+
+    GetDerived: grpc.aio.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.GetDerivedRequest,
+        e3rg.memory.v1.memory_pb2.GetDerivedResponse,
+    ]
+    """Reads what a model derived from an identity's reference.
+
+    Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
+    kind is not set or a digest is none.
+    """
+
+    PutDerived: grpc.aio.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.PutDerivedRequest,
+        e3rg.memory.v1.memory_pb2.PutDerivedResponse,
+    ]
+    """Keeps what a model derived from an identity's reference, instead of what was kept under the same digests.
+
+    Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set, a digest is none, the
+    reference is not the identity's, or the content is empty or over 1 MiB; FAILED_PRECONDITION when its consent does
+    not allow the reference's use.
     """
 
     Remember: grpc.aio.UnaryUnaryMultiCallable[
@@ -203,6 +245,31 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
         """Reads a reference of an identity.
 
         Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
+        """
+
+    @abc.abstractmethod
+    def GetDerived(
+        self,
+        request: e3rg.memory.v1.memory_pb2.GetDerivedRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.memory.v1.memory_pb2.GetDerivedResponse, collections.abc.Awaitable[e3rg.memory.v1.memory_pb2.GetDerivedResponse]]:
+        """Reads what a model derived from an identity's reference.
+
+        Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
+        kind is not set or a digest is none.
+        """
+
+    @abc.abstractmethod
+    def PutDerived(
+        self,
+        request: e3rg.memory.v1.memory_pb2.PutDerivedRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.memory.v1.memory_pb2.PutDerivedResponse, collections.abc.Awaitable[e3rg.memory.v1.memory_pb2.PutDerivedResponse]]:
+        """Keeps what a model derived from an identity's reference, instead of what was kept under the same digests.
+
+        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set, a digest is none, the
+        reference is not the identity's, or the content is empty or over 1 MiB; FAILED_PRECONDITION when its consent does
+        not allow the reference's use.
         """
 
     @abc.abstractmethod

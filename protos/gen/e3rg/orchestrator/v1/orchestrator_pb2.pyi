@@ -22,7 +22,7 @@ OUTPUT_AUDIO: Output
 OUTPUT_VIDEO: Output
 
 class RespondHeader(_message.Message):
-    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "identity", "conversation", "reply_emotion", "reply_intensity", "policy", "output", "seed")
+    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "identity", "conversation", "reply_emotion", "reply_intensity", "policy", "output", "seed", "quality")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AUDIO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     VIDEO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class RespondHeader(_message.Message):
     POLICY_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    QUALITY_FIELD_NUMBER: _ClassVar[int]
     text: str
     audio_size_bytes: int
     video_size_bytes: int
@@ -43,7 +44,8 @@ class RespondHeader(_message.Message):
     policy: str
     output: Output
     seed: int
-    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., reply_intensity: _Optional[float] = ..., policy: _Optional[str] = ..., output: _Optional[_Union[Output, str]] = ..., seed: _Optional[int] = ...) -> None: ...
+    quality: str
+    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., reply_intensity: _Optional[float] = ..., policy: _Optional[str] = ..., output: _Optional[_Union[Output, str]] = ..., seed: _Optional[int] = ..., quality: _Optional[str] = ...) -> None: ...
 
 class RespondRequest(_message.Message):
     __slots__ = ("header", "audio", "video")
@@ -88,12 +90,14 @@ class AudioChunk(_message.Message):
     def __init__(self, samples: _Optional[bytes] = ..., sample_rate_hz: _Optional[int] = ..., phonemes: _Optional[_Iterable[_Union[_common_pb2.Phoneme, _Mapping]]] = ...) -> None: ...
 
 class VideoChunk(_message.Message):
-    __slots__ = ("content", "mime_type")
+    __slots__ = ("content", "mime_type", "quality")
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     MIME_TYPE_FIELD_NUMBER: _ClassVar[int]
+    QUALITY_FIELD_NUMBER: _ClassVar[int]
     content: bytes
     mime_type: str
-    def __init__(self, content: _Optional[bytes] = ..., mime_type: _Optional[str] = ...) -> None: ...
+    quality: str
+    def __init__(self, content: _Optional[bytes] = ..., mime_type: _Optional[str] = ..., quality: _Optional[str] = ...) -> None: ...
 
 class StageTiming(_message.Message):
     __slots__ = ("stage", "start_s", "first_s", "end_s")

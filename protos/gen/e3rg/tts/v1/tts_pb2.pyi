@@ -35,34 +35,46 @@ class CheckVoiceResponse(_message.Message):
     def __init__(self, duration_s: _Optional[float] = ...) -> None: ...
 
 class SpeakHeader(_message.Message):
-    __slots__ = ("emotion", "style", "profile", "voice_digest", "voice_size_bytes")
+    __slots__ = ("emotion", "style", "profile", "voices", "fitted_size_bytes")
     EMOTION_FIELD_NUMBER: _ClassVar[int]
     STYLE_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
-    VOICE_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    VOICE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    VOICES_FIELD_NUMBER: _ClassVar[int]
+    FITTED_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     emotion: _common_pb2.Emotion
     style: str
     profile: _common_pb2.Profile
-    voice_digest: str
-    voice_size_bytes: int
-    def __init__(self, emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., style: _Optional[str] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., voice_digest: _Optional[str] = ..., voice_size_bytes: _Optional[int] = ...) -> None: ...
+    voices: _containers.RepeatedCompositeFieldContainer[VoiceFile]
+    fitted_size_bytes: int
+    def __init__(self, emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., style: _Optional[str] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., voices: _Optional[_Iterable[_Union[VoiceFile, _Mapping]]] = ..., fitted_size_bytes: _Optional[int] = ...) -> None: ...
+
+class VoiceFile(_message.Message):
+    __slots__ = ("digest", "size_bytes")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    size_bytes: int
+    def __init__(self, digest: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class SpeakRequest(_message.Message):
-    __slots__ = ("header", "voice", "sentence")
+    __slots__ = ("header", "voice", "sentence", "fitted")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     VOICE_FIELD_NUMBER: _ClassVar[int]
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    FITTED_FIELD_NUMBER: _ClassVar[int]
     header: SpeakHeader
     voice: bytes
     sentence: str
-    def __init__(self, header: _Optional[_Union[SpeakHeader, _Mapping]] = ..., voice: _Optional[bytes] = ..., sentence: _Optional[str] = ...) -> None: ...
+    fitted: bytes
+    def __init__(self, header: _Optional[_Union[SpeakHeader, _Mapping]] = ..., voice: _Optional[bytes] = ..., sentence: _Optional[str] = ..., fitted: _Optional[bytes] = ...) -> None: ...
 
 class VoiceReady(_message.Message):
-    __slots__ = ("fit_s",)
+    __slots__ = ("fit_s", "fitted")
     FIT_S_FIELD_NUMBER: _ClassVar[int]
+    FITTED_FIELD_NUMBER: _ClassVar[int]
     fit_s: float
-    def __init__(self, fit_s: _Optional[float] = ...) -> None: ...
+    fitted: bytes
+    def __init__(self, fit_s: _Optional[float] = ..., fitted: _Optional[bytes] = ...) -> None: ...
 
 class SpeechChunk(_message.Message):
     __slots__ = ("samples", "sample_rate_hz", "phonemes")

@@ -81,9 +81,9 @@ class TtsServiceServicer(object):
     def Speak(self, request_iterator, context):
         """Speaks sentences as they come: the header and the voice reference first, then text.
 
-        Audio of a sentence is sent before the next sentence is read. Sentences that hold no sound are refused.
+        Sentences are spoken in order; several that wait may be spoken in one go. Those that hold no sound are refused.
         Errors: INVALID_ARGUMENT when the header is missing, a text is empty or over 2000 characters, or the
-        reference cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
+        recordings cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

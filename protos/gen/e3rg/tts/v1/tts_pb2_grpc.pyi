@@ -46,9 +46,9 @@ class TtsServiceStub:
     ]
     """Speaks sentences as they come: the header and the voice reference first, then text.
 
-    Audio of a sentence is sent before the next sentence is read. Sentences that hold no sound are refused.
+    Sentences are spoken in order; several that wait may be spoken in one go. Those that hold no sound are refused.
     Errors: INVALID_ARGUMENT when the header is missing, a text is empty or over 2000 characters, or the
-    reference cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
+    recordings cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
     """
 
 class TtsServiceAsyncStub:
@@ -79,9 +79,9 @@ class TtsServiceAsyncStub:
     ]
     """Speaks sentences as they come: the header and the voice reference first, then text.
 
-    Audio of a sentence is sent before the next sentence is read. Sentences that hold no sound are refused.
+    Sentences are spoken in order; several that wait may be spoken in one go. Those that hold no sound are refused.
     Errors: INVALID_ARGUMENT when the header is missing, a text is empty or over 2000 characters, or the
-    reference cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
+    recordings cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
     """
 
 class TtsServiceServicer(metaclass=abc.ABCMeta):
@@ -118,9 +118,9 @@ class TtsServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[collections.abc.Iterator[e3rg.tts.v1.tts_pb2.SpeakResponse], collections.abc.AsyncIterator[e3rg.tts.v1.tts_pb2.SpeakResponse]]:
         """Speaks sentences as they come: the header and the voice reference first, then text.
 
-        Audio of a sentence is sent before the next sentence is read. Sentences that hold no sound are refused.
+        Sentences are spoken in order; several that wait may be spoken in one go. Those that hold no sound are refused.
         Errors: INVALID_ARGUMENT when the header is missing, a text is empty or over 2000 characters, or the
-        reference cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
+        recordings cannot be a voice; FAILED_PRECONDITION when the ontology hash is not this service's.
         """
 
 def add_TtsServiceServicer_to_server(servicer: TtsServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

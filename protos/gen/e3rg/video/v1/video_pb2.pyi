@@ -11,16 +11,24 @@ class GetModelRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetModelResponse(_message.Message):
-    __slots__ = ("card", "face_classes", "fps", "size_px")
+    __slots__ = ("card", "face_classes", "fps", "size_px", "qualities", "segment_min_s", "segment_max_s", "backlog_s")
     CARD_FIELD_NUMBER: _ClassVar[int]
     FACE_CLASSES_FIELD_NUMBER: _ClassVar[int]
     FPS_FIELD_NUMBER: _ClassVar[int]
     SIZE_PX_FIELD_NUMBER: _ClassVar[int]
+    QUALITIES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_MIN_S_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_MAX_S_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_S_FIELD_NUMBER: _ClassVar[int]
     card: _common_pb2.ModelCard
     face_classes: _containers.RepeatedScalarFieldContainer[str]
     fps: int
     size_px: int
-    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., face_classes: _Optional[_Iterable[str]] = ..., fps: _Optional[int] = ..., size_px: _Optional[int] = ...) -> None: ...
+    qualities: _containers.RepeatedScalarFieldContainer[str]
+    segment_min_s: float
+    segment_max_s: float
+    backlog_s: float
+    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., face_classes: _Optional[_Iterable[str]] = ..., fps: _Optional[int] = ..., size_px: _Optional[int] = ..., qualities: _Optional[_Iterable[str]] = ..., segment_min_s: _Optional[float] = ..., segment_max_s: _Optional[float] = ..., backlog_s: _Optional[float] = ...) -> None: ...
 
 class CheckPortraitRequest(_message.Message):
     __slots__ = ("image",)
@@ -37,20 +45,26 @@ class CheckPortraitResponse(_message.Message):
     def __init__(self, width_px: _Optional[int] = ..., height_px: _Optional[int] = ...) -> None: ...
 
 class AnimateHeader(_message.Message):
-    __slots__ = ("emotion", "face_class", "portrait_digest", "sample_rate_hz", "seed", "portrait_size_bytes")
+    __slots__ = ("emotion", "face_class", "portrait_digest", "sample_rate_hz", "seed", "portrait_size_bytes", "first_frame", "duration_s", "quality")
     EMOTION_FIELD_NUMBER: _ClassVar[int]
     FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
     PORTRAIT_DIGEST_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_RATE_HZ_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     PORTRAIT_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FRAME_FIELD_NUMBER: _ClassVar[int]
+    DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    QUALITY_FIELD_NUMBER: _ClassVar[int]
     emotion: _common_pb2.Emotion
     face_class: str
     portrait_digest: str
     sample_rate_hz: int
     seed: int
     portrait_size_bytes: int
-    def __init__(self, emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., face_class: _Optional[str] = ..., portrait_digest: _Optional[str] = ..., sample_rate_hz: _Optional[int] = ..., seed: _Optional[int] = ..., portrait_size_bytes: _Optional[int] = ...) -> None: ...
+    first_frame: int
+    duration_s: float
+    quality: str
+    def __init__(self, emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., face_class: _Optional[str] = ..., portrait_digest: _Optional[str] = ..., sample_rate_hz: _Optional[int] = ..., seed: _Optional[int] = ..., portrait_size_bytes: _Optional[int] = ..., first_frame: _Optional[int] = ..., duration_s: _Optional[float] = ..., quality: _Optional[str] = ...) -> None: ...
 
 class SpeechChunk(_message.Message):
     __slots__ = ("samples", "phonemes")
@@ -71,17 +85,31 @@ class AnimateRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[AnimateHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., speech: _Optional[_Union[SpeechChunk, _Mapping]] = ...) -> None: ...
 
 class FaceReady(_message.Message):
-    __slots__ = ("rig_s", "mime_type")
+    __slots__ = ("rig_s", "mime_type", "quality", "cost_s", "backlog_s")
     RIG_S_FIELD_NUMBER: _ClassVar[int]
     MIME_TYPE_FIELD_NUMBER: _ClassVar[int]
+    QUALITY_FIELD_NUMBER: _ClassVar[int]
+    COST_S_FIELD_NUMBER: _ClassVar[int]
+    BACKLOG_S_FIELD_NUMBER: _ClassVar[int]
     rig_s: float
     mime_type: str
-    def __init__(self, rig_s: _Optional[float] = ..., mime_type: _Optional[str] = ...) -> None: ...
+    quality: str
+    cost_s: float
+    backlog_s: float
+    def __init__(self, rig_s: _Optional[float] = ..., mime_type: _Optional[str] = ..., quality: _Optional[str] = ..., cost_s: _Optional[float] = ..., backlog_s: _Optional[float] = ...) -> None: ...
+
+class AnimateProgress(_message.Message):
+    __slots__ = ("done",)
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    done: float
+    def __init__(self, done: _Optional[float] = ...) -> None: ...
 
 class AnimateResponse(_message.Message):
-    __slots__ = ("ready", "chunk")
+    __slots__ = ("ready", "chunk", "progress")
     READY_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     ready: FaceReady
     chunk: bytes
-    def __init__(self, ready: _Optional[_Union[FaceReady, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
+    progress: AnimateProgress
+    def __init__(self, ready: _Optional[_Union[FaceReady, _Mapping]] = ..., chunk: _Optional[bytes] = ..., progress: _Optional[_Union[AnimateProgress, _Mapping]] = ...) -> None: ...

@@ -81,9 +81,11 @@ class VideoServiceServicer(object):
     def Animate(self, request_iterator, context):
         """Animates a portrait: the header and the portrait first, then speech as it is spoken.
 
-        Video is sent before the speech has ended. The video covers the audio to the end.
-        Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, or speech is malformed;
-        FAILED_PRECONDITION when the ontology hash is not this service's.
+        Video is sent before the speech has ended where the model allows it. The video covers the audio to the end.
+        Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
+        longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
+        service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
+        end after the caller's deadline.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

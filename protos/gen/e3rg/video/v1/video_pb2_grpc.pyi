@@ -46,9 +46,11 @@ class VideoServiceStub:
     ]
     """Animates a portrait: the header and the portrait first, then speech as it is spoken.
 
-    Video is sent before the speech has ended. The video covers the audio to the end.
-    Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, or speech is malformed;
-    FAILED_PRECONDITION when the ontology hash is not this service's.
+    Video is sent before the speech has ended where the model allows it. The video covers the audio to the end.
+    Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
+    longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
+    service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
+    end after the caller's deadline.
     """
 
 class VideoServiceAsyncStub:
@@ -79,9 +81,11 @@ class VideoServiceAsyncStub:
     ]
     """Animates a portrait: the header and the portrait first, then speech as it is spoken.
 
-    Video is sent before the speech has ended. The video covers the audio to the end.
-    Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, or speech is malformed;
-    FAILED_PRECONDITION when the ontology hash is not this service's.
+    Video is sent before the speech has ended where the model allows it. The video covers the audio to the end.
+    Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
+    longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
+    service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
+    end after the caller's deadline.
     """
 
 class VideoServiceServicer(metaclass=abc.ABCMeta):
@@ -118,9 +122,11 @@ class VideoServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[collections.abc.Iterator[e3rg.video.v1.video_pb2.AnimateResponse], collections.abc.AsyncIterator[e3rg.video.v1.video_pb2.AnimateResponse]]:
         """Animates a portrait: the header and the portrait first, then speech as it is spoken.
 
-        Video is sent before the speech has ended. The video covers the audio to the end.
-        Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, or speech is malformed;
-        FAILED_PRECONDITION when the ontology hash is not this service's.
+        Video is sent before the speech has ended where the model allows it. The video covers the audio to the end.
+        Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
+        longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
+        service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
+        end after the caller's deadline.
         """
 
 def add_VideoServiceServicer_to_server(servicer: VideoServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

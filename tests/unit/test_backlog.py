@@ -1,0 +1,74 @@
+"""What a replica promises to render."""
+
+import pytest
+
+from services.common.errors import Overloaded
+from services.video.backlog import Backlog
+from tests.fakes import FakeFace, FakePainter
+
+TIERS = FakePainter.qualities
+
+
+@pytest.fixture
+def backlog() -> Backlog:
+    """Of a painter to whom 0.4 s of speech cost 8 s as "fine" and 2 s as "draft"."""
+    painter = FakePainter()
+    painter.step_s = 1.0
+    return Backlog(painter)
+
+
+def test_promises_add_up_and_shrink_as_they_are_kept(backlog: Backlog) -> None:
+    with backlog.promise(0.4, TIERS, None) as first, backlog.promise(0.8, TIERS, None) as second:
+        assert (first.before_s, first.cost_s, second.before_s, second.cost_s) == (0, 8, 8, 16)
+        assert backlog.seconds == 24
+        first.progressed(0.25)
+        assert backlog.seconds == 22
+        second.progressed(1.0)
+        assert backlog.seconds == 6
+    assert backlog.seconds == 0
+
+
+def test_what_is_left_never_grows_again(backlog: Backlog) -> None:
+    with backlog.promise(0.4, TIERS, None) as promise:
+        promise.progressed(0.5)
+        promise.progressed(0.25)
+        assert backlog.seconds == 4
+
+
+def test_a_failed_call_is_no_promise_any_more(backlog: Backlog) -> None:
+    def fail() -> None:
+        with backlog.promise(0.4, TIERS, None):
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 (the one above)
+        fail()
+    assert backlog.seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("remaining_s", "quality"), [(None, "fine"), (100.0, "fine"), (16.0, "fine"), (15.9, "draft"), (10.0, "draft")]
+)
+def test_the_best_tier_that_ends_in_time_is_promised(backlog: Backlog, remaining_s: float | None, quality: str) -> None:
+    with backlog.promise(0.4, TIERS, None), backlog.promise(0.4, TIERS, remaining_s) as second:
+        assert second.quality == quality
+
+
+@pytest.mark.parametrize(("remaining_s", "retry_after_s"), [(9.0, 1.0), (2.0, 8.0), (0.0, 10.0), (9.99, 0.1)])
+def test_what_cannot_end_in_time_is_refused_until_it_could(
+    backlog: Backlog, remaining_s: float, retry_after_s: float
+) -> None:
+    with backlog.promise(0.4, TIERS, None):
+        with pytest.raises(Overloaded, match=r"8\.0 s of rendering are promised already") as refusal:
+            backlog.promise(0.4, TIERS, remaining_s)
+        assert refusal.value.retry_after_s == pytest.approx(retry_after_s)
+        assert backlog.seconds == 8
+    backlog.promise(0.4, TIERS, remaining_s + retry_after_s)
+
+
+def test_a_wished_tier_is_never_bettered(backlog: Backlog) -> None:
+    assert backlog.promise(0.4, ("draft",), None).quality == "draft"
+
+
+def test_what_costs_nothing_is_always_promised() -> None:
+    backlog = Backlog(FakeFace())
+    assert backlog.promise(0.0, ("full",), 0.0).quality == "full"

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from client import command
-from local.deployment import EXTRA_VOTERS, WRITER, Deployment, DeploymentError
+from local.deployment import EXTRA_VOTERS, VOICES, WRITER, Deployment, DeploymentError
 
 MESSAGE = Path(__file__).parent / "message.mp4"
 """The message that the demonstration answers when it is given none: a person who does not exist, made with `e3rg`."""
@@ -31,6 +31,7 @@ def main() -> int:
         help=f"put this voter on the panel too: {', '.join(EXTRA_VOTERS)}, or a model that is served at HOST:PORT",
     )
     parser.add_argument("--writer", default=WRITER, help="voter that writes the replies (default: %(default)s)")
+    parser.add_argument("--voice", default=VOICES[0], help=f"one of: {', '.join(VOICES)} (default: %(default)s)")
     parser.add_argument("action", choices=["up", "demo"])
     options, rest = parser.parse_known_args()
     if rest and options.action == "up":
@@ -45,6 +46,7 @@ def main() -> int:
             lambda line: print(line, flush=True),
             extra_voters=options.voter,
             writer=options.writer,
+            voice=options.voice,
         )
         with deployment:
             return _up(deployment) if options.action == "up" else _demo(deployment, rest)

@@ -35,6 +35,8 @@ EXTRA_VOTERS = {
 weights come under terms of their own, so `python -m models` fetches them only when these are accepted."""
 WRITER, TRANSCRIBER = "smollm2", "voice"
 """The only one of `VOTERS` that writes, and the one that transcribes. An extra voter is a chat model, and writes."""
+VOICES = ("hibari", "kokoro")
+"""The embedded voices: a fast one, and one of more different voices, forty times as slow."""
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 
@@ -85,10 +87,11 @@ class Deployment:
         extra_voters: Names of `EXTRA_VOTERS`, started too, or "name=host:port" of models that are served already; they
             come last on the panel.
         writer: The voter that writes the replies.
+        voice: One of `VOICES`.
 
     Raises:
-        DeploymentError: The weights of an extra voter are missing, a voter or the writer cannot be, or the environment
-            holds a setting that is made here.
+        DeploymentError: The weights of an extra voter or of the voice are missing, a voter, the writer or the voice
+            cannot be, or the environment holds a setting that is made here.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Deployment:
         environment: Mapping[str, Mapping[str, str]] | None = None,
         extra_voters: Sequence[str] = (),
         writer: str = WRITER,
+        voice: str = VOICES[0],
     ) -> None:
         self._run_dir = run_dir
         self._report = report
@@ -116,7 +120,8 @@ class Deployment:
         writers = [WRITER, *(name for name in (*voters, *served) if name not in VOTERS)]
         if writer not in writers:
             raise DeploymentError(f"writer is {writer!r}; it must be a voter that can write: one of {writers}")
-        self.components = _components(run_dir, models_dir, port, environment or {}, voters, served, writer)
+        _check_voice(voice, models_dir)
+        self.components = _components(run_dir, models_dir, port, environment or {}, voters, served, writer, voice)
 
     def __enter__(self) -> "Deployment":
         logs = self._run_dir / "logs"
@@ -216,6 +221,15 @@ def _extra_settings(voter: str, models_dir: Path) -> dict[str, str]:
     return settings | {"WEIGHTS": str(weights)}
 
 
+def _check_voice(voice: str, models_dir: Path) -> None:
+    if voice not in VOICES:
+        raise DeploymentError(f"voice is {voice!r}; use one of: {', '.join(VOICES)}")
+    manifest = Manifest.load()
+    for file in manifest.files:
+        if file.model == voice and not (models_dir / file.path).is_file():
+            raise DeploymentError(f"{models_dir / file.path} is missing; {manifest.command_for(voice)} fetches it")
+
+
 def _served(voter: str) -> tuple[str, str]:
     try:
         return named_address(voter)
@@ -231,6 +245,7 @@ def _components(
     voters: Mapping[str, dict[str, str]],
     served: Mapping[str, str],
     writer: str,
+    voice: str,
 ) -> dict[str, Component]:
     names = [*(f"mllm-{voter}" for voter in voters), "understanding", "memory", "tts", "video", "orchestrator"]
     free = _free_ports(2 * len(names))
@@ -245,7 +260,8 @@ def _components(
         "TRANSCRIBER": TRANSCRIBER,
     }
     own["memory"] = {"FOLDER": str(run_dir / "memory")}
-    own["tts"] = own["video"] = {}
+    own["tts"] = {"BACKEND": voice}
+    own["video"] = {}
     own["orchestrator"] = {
         f"{stage.upper()}_ADDRESS": at[stage] for stage in ("understanding", "memory", "tts", "video")
     }

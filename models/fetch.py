@@ -66,7 +66,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All files that can be fetched. `licences` are those of the optional models, by model."""
+    """All files that can be fetched. `licences` are the terms of those optional models that have any, by model."""
 
     files: tuple[ModelFile, ...]
     licences: Mapping[str, Licence]
@@ -97,19 +97,21 @@ class Manifest:
         Raises:
             ModelError: There is no such model, or its licence was not accepted; the message says where to read it.
         """
+        known = dict.fromkeys(file.model for file in self.files if file.model)
         for model in models:
-            if model not in self.licences:
-                raise ModelError(f"there is no optional model {model!r}; there are: {', '.join(self.licences)}")
-            terms = self.licences[model]
-            if terms.name not in accepted:
+            if model not in known:
+                raise ModelError(f"there is no optional model {model!r}; there are: {', '.join(known)}")
+            terms = self.licences.get(model)
+            if terms and terms.name not in accepted:
                 what = f"{model} comes under the {terms.title}, which are no open-source licence"
                 how = f"accept them, if you do, with --accept-licence {terms.name}, or {self.command_for(model)}"
                 raise ModelError(f"{what}. Read them at {terms.text} and {how}")
         return [file for file in self.files if not file.model or file.model in models]
 
     def command_for(self, model: str) -> str:
-        """Returns the command that accepts the terms of an optional model and fetches it."""
-        return f"`make models WITH={model} ACCEPT={self.licences[model].name}`"
+        """Returns the command that accepts the terms of an optional model, if it has any, and fetches it."""
+        accept = f" ACCEPT={self.licences[model].name}" if model in self.licences else ""
+        return f"`make models WITH={model}{accept}`"
 
 
 def fetch(folder: Path, mirror: Path | None, report: Callable[[str], None], files: Iterable[ModelFile]) -> None:

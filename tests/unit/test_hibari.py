@@ -13,9 +13,9 @@ from perception.voice import Floats, Prosody, VoiceReader, envelope_distance_db,
 from services.common.errors import InvalidRequest
 from services.tts.backends.hibari import HibariBackend, HibariVoice, create
 from services.tts.domain import VISEMES, Delivery, Profile, Speech, VoiceReference
-from services.tts.hibari import lips, sentences
-from services.tts.hibari.manner import STYLES
-from services.tts.hibari.timbre import Timbre
+from services.tts.speech import lips, sentences
+from services.tts.speech.manner import STYLES
+from services.tts.speech.timbre import Timbre
 
 ROOT = Path(__file__).parents[2]
 IDENTITIES = ROOT / "services" / "memory" / "identities"
@@ -50,13 +50,13 @@ def recording(name: str) -> VoiceReference:
 
 @pytest.fixture(scope="module")
 def voices(backend: HibariBackend) -> dict[str, HibariVoice]:
-    return {name: backend.prepare(recording(name), profile) for name, profile in PROFILES.items()}
+    return {name: backend.prepare([recording(name)], profile) for name, profile in PROFILES.items()}
 
 
 def spoken(
     backend: HibariBackend, text: str = TEXT, voice: HibariVoice = PLAIN, delivery: Delivery = CALM
 ) -> list[Speech]:
-    return list(backend.speak(text, voice, delivery))
+    return list(backend.speak([text], voice, delivery))
 
 
 def joined(speeches: list[Speech]) -> Floats:
@@ -213,9 +213,41 @@ def test_a_recording_at_another_rate_gives_the_same_voice(
 ) -> None:
     reference = recording("kenji")
     narrow = VoiceReference("kenji-8k", resample(reference.samples, 24_000, 8_000), 8_000)
-    fitted = backend.prepare(narrow, PROFILES["kenji"])
+    fitted = backend.prepare([narrow], PROFILES["kenji"])
     assert abs(semitones(fitted.timbre.pitch, voices["kenji"].timbre.pitch)) < 0.5
     assert fitted.timbre.formant == pytest.approx(voices["kenji"].timbre.formant, abs=0.06)
+
+
+def test_a_voice_of_several_recordings_lies_between_them(
+    backend: HibariBackend, voices: dict[str, HibariVoice]
+) -> None:
+    profile = Profile("middle-aged", "female", "mid")
+    both = backend.prepare([recording("anna"), recording("marcus")], profile).timbre
+    pitches = sorted(voices[name].timbre.pitch for name in ("anna", "marcus"))
+    assert pitches[0] * 1.1 < both.pitch < pitches[1] / 1.1
+    twice = backend.prepare([recording("anna"), recording("anna")], PROFILES["anna"]).timbre
+    assert twice.pitch == pytest.approx(voices["anna"].timbre.pitch)
+
+
+def test_a_fitted_voice_comes_back_from_its_bytes_and_speaks_the_same_samples(
+    backend: HibariBackend, voices: dict[str, HibariVoice]
+) -> None:
+    for voice in (voices["ingrid"], PLAIN):
+        again = backend.unpack(backend.pack(voice))
+        assert np.array_equal(joined(spoken(backend, voice=voice)), joined(spoken(backend, voice=again)))
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"{}", b'{"colour": null, "size": 3}'])
+def test_bytes_that_are_no_fitted_voice_are_an_error(backend: HibariBackend, content: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - json's own says where it stopped
+        backend.unpack(content)
+
+
+def test_texts_are_spoken_in_order_each_ended_once(backend: HibariBackend) -> None:
+    speeches = list(backend.speak(["One. Two.", "Three."], PLAIN, CALM))
+    assert [speech.ends_text for speech in speeches] == [False, True, True]
+    alone = [speech for text in ("One. Two.", "Three.") for speech in backend.speak([text], PLAIN, CALM)]
+    assert np.array_equal(joined(speeches), joined(alone))
 
 
 def test_the_same_voice_text_and_delivery_give_the_same_samples(
@@ -238,7 +270,7 @@ def test_the_same_voice_text_and_delivery_give_the_same_samples(
 )
 def test_a_recording_without_a_voice_in_it_is_refused(backend: HibariBackend, samples: Floats, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):
-        backend.prepare(VoiceReference("x", samples, 24_000), PROFILES["anna"])
+        backend.prepare([VoiceReference("x", samples, 24_000)], PROFILES["anna"])
 
 
 # Words
@@ -339,7 +371,7 @@ def test_the_mouth_does_not_shut_between_words_that_run_together(backend: Hibari
 
 def test_every_sound_of_the_alphabet_has_a_mouth_shape(backend: HibariBackend) -> None:
     silent = set(';:,.!?—…"() “”ˈˌːʰʲ\u0303↓→↗↘')
-    sounds = {symbol for symbol in backend._network.symbols if symbol not in silent}
+    sounds = {symbol for symbol in backend._dictionary.symbols if symbol not in silent}
     assert {symbol for symbol in sounds if not lips.is_sound(symbol)} == set()
     assert set(lips.VISEMES.values()) == set(VISEMES) - {"sil"}
     assert {half for pair in lips.DIPHTHONGS.values() for half in pair} <= set(lips.VISEMES)
@@ -381,18 +413,18 @@ def test_a_cut_inside_a_sentence_is_a_shorter_pause_than_its_end(backend: Hibari
 @pytest.mark.parametrize("text", ["", "  \n", "😊😊", "你好", "...", "!?"])
 def test_text_without_a_sound_is_refused_before_anything_is_said(backend: HibariBackend, text: str) -> None:
     with pytest.raises(InvalidRequest, match="sentence: "):
-        backend.speak(text, PLAIN, CALM)
+        backend.speak([text], PLAIN, CALM)
 
 
 @pytest.mark.parametrize("delivery", [Delivery("bored", 0.5), Delivery("sad", 1.5), Delivery("sad", float("nan"))])
 def test_an_unknown_delivery_is_refused(backend: HibariBackend, delivery: Delivery) -> None:
     with pytest.raises(InvalidRequest, match=r"header\.(style|emotion\.intensity)"):
-        backend.speak("Hello.", PLAIN, delivery)
+        backend.speak(["Hello."], PLAIN, delivery)
 
 
 def test_a_language_that_it_does_not_speak_is_refused(backend: HibariBackend) -> None:
     with pytest.raises(InvalidRequest, match=r"header.profile.language: is 'de'"):
-        backend.prepare(recording("anna"), Profile("young", "female", "high", language="de"))
+        backend.prepare([recording("anna")], Profile("young", "female", "high", language="de"))
 
 
 def test_missing_weights_are_named_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

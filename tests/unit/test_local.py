@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local.__main__ import main
-from local.deployment import EXTRA_VOTERS, VOTERS, WRITER, Deployment, DeploymentError
+from local.deployment import EXTRA_VOTERS, VOICES, VOTERS, WRITER, Deployment, DeploymentError
 from models.fetch import Manifest
 from orchestrator.settings import OrchestratorSettings
 from services.common import backends
@@ -169,3 +169,24 @@ def test_a_service_that_does_not_start_stops_the_rest_and_its_log_is_told(deploy
         raise AssertionError("it never becomes ready")
     assert tts.process is not None
     assert tts.process.returncode == 1
+
+
+def test_the_voice_is_the_fast_one_unless_another_is_asked_for(deployment: Deployment) -> None:
+    assert deployment.components["tts"].environment["E3RG_TTS_BACKEND"] == "hibari"
+    assert set(VOICES) < set(backends.names("services.tts.backends"))
+
+
+def test_another_voice_says_how_to_get_its_weights_and_speaks_once_they_are_there(tmp_path: Path) -> None:
+    files = [file.path for file in Manifest.load().files if file.model == "kokoro"]
+    with pytest.raises(DeploymentError, match=f"{files[0]} is missing; `make models WITH=kokoro` fetches it"):
+        Deployment(tmp_path, tmp_path, voice="kokoro")
+    for path in files:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    speaking = Deployment(tmp_path, tmp_path, voice="kokoro")
+    assert speaking.components["tts"].environment["E3RG_TTS_BACKEND"] == "kokoro"
+
+
+def test_an_unknown_voice_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(DeploymentError, match="voice is 'tenor'; use one of: hibari, kokoro"):
+        Deployment(tmp_path, tmp_path, voice="tenor")

@@ -161,7 +161,7 @@ def test_the_manifest_is_whole() -> None:
         assert ".." not in Path(file.path).parts
     stored = tomllib.loads(resources.files("models").joinpath("manifest.toml").read_text("utf-8"))
     assert len(rows) == len(stored["file"])
-    assert {file.model for file in rows if file.model} == set(manifest.licences)
+    assert set(manifest.licences) < {file.model for file in rows if file.model}
 
 
 OPTIONAL = f"""
@@ -224,6 +224,12 @@ def test_it_is_refused_until_its_licence_is_accepted_by_name(accepted: list[str]
 def test_once_accepted_it_is_fetched_beside_the_others() -> None:
     chosen = Manifest.of(OPTIONAL).chosen(["poet"], ["poetic"])
     assert [file.path for file in chosen] == ["tiny/model.bin", "poet/model.bin"]
+
+
+def test_an_optional_model_without_terms_is_fetched_by_its_name_alone() -> None:
+    free = Manifest.of(OPTIONAL[OPTIONAL.index("[[file]]") :])
+    assert [file.path for file in free.chosen(["poet"])] == ["tiny/model.bin", "poet/model.bin"]
+    assert free.command_for("poet") == "`make models WITH=poet`"
 
 
 def test_an_unknown_optional_model_is_refused_with_those_there_are() -> None:

@@ -1,18 +1,17 @@
 """Runs the network: phonemes become the spectra of speech, and how long each phoneme lasts."""
 
 import hashlib
-import json
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 from hibari import dsp
-from hibari.g2p import G2P
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from perception.voice import Floats
+from services.tts.speech.reading import EDGE, Dictionary
+from services.tts.speech.timbre import VOICED_HZ
 
 RATE_HZ: int = dsp.SR
 HOP: int = dsp.HOP
@@ -20,11 +19,7 @@ FRAME_HZ = RATE_HZ / HOP
 BINS: int = dsp.N_FFT // 2 + 1
 FRAMES_PER_UNIT = 2
 """The network counts durations in units of 25 ms; its spectra have a frame every 12.5 ms."""
-VOICED_HZ = 40.0
-"""Below this its pitch curve means "no voice"."""
-
 _DURATIONS = "/Clip_output_0"
-_EDGE = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +63,10 @@ class Utterance:
 
 
 class Network:
-    """The model of one voice and the dictionary that feeds it."""
+    """The model of one voice."""
 
-    def __init__(self, weights: Path) -> None:
-        """Loads both; about 1.5 s.
+    def __init__(self, weights: Path, dictionary: Dictionary) -> None:
+        """Loads it; about 0.5 s.
 
         Raises:
             FileNotFoundError: There are no weights at that path.
@@ -84,23 +79,16 @@ class Network:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         # The arena would keep the memory of the longest sentence for ever, 50 MB; without it nothing is slower.
         options.enable_cpu_mem_arena = False
+        self._dictionary = dictionary
         self._session = onnxruntime.InferenceSession(
             _with_output(content, _DURATIONS), options, providers=["CPUExecutionProvider"]
         )
-        self.symbols: dict[str, int] = json.loads(
-            resources.files("hibari").joinpath("assets/vocab.json").read_text("utf-8")
-        )
-        self._g2p = G2P()
-
-    def phonemes(self, text: str) -> str:
-        """Reads `text`, which is clean, as the phonemes of American English; "" if nothing in it has a sound."""
-        return "".join(symbol for symbol in self._g2p(text) if symbol in self.symbols)
 
     def utter(self, phonemes: str, speed: float) -> Utterance:
         """Speaks `phonemes` at `speed`, 1 being the model's own pace."""
-        symbols = (_EDGE, *phonemes, _EDGE)
-        ids = [self.symbols.get(symbol, 0) for symbol in symbols]
-        found = self._session.run(None, {"ids": np.array([ids], np.int64), "speed": np.array([speed], np.float32)})
+        symbols = (EDGE, *phonemes, EDGE)
+        ids = np.array([self._dictionary.ids(symbols)], np.int64)
+        found = self._session.run(None, {"ids": ids, "speed": np.array([speed], np.float32)})
         units = np.asarray(found[6], np.float64).ravel()
         return Utterance(
             symbols, np.cumsum(units) * FRAMES_PER_UNIT, Spectra(*(np.asarray(part[0]) for part in found[:6]))

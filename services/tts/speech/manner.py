@@ -2,11 +2,12 @@
 
 Directions are those of the literature on vocal emotion (Murray & Arnott, 1993; Juslin & Laukka, 2003: pace, pitch
 level and range, loudness and high-frequency energy per emotion; Tartter, 1980: a smile raises the formants), the
-sizes were set with this model so that each is measurable and every word stays intelligible.
+sizes were set with hibari so that each is measurable and every word stays intelligible.
 """
 
 from dataclasses import dataclass
 
+from services.common.errors import InvalidRequest
 from services.tts.domain import Delivery
 
 
@@ -56,7 +57,7 @@ STYLES: dict[str, Manner] = {
     "terrified": Manner(
         rate=1.12,
         pitch_semitones=5,
-        pitch_range=1.15,
+        pitch_range=0.85,
         level_db=1,
         tilt_db_octave=0.5,
         breath=0.5,
@@ -79,8 +80,12 @@ def manner(delivery: Delivery) -> Manner:
     """Returns the move of a style at an intensity: none at 0, the whole of `STYLES` at 1, ever more in between.
 
     Raises:
-        KeyError: There is no such style.
+        InvalidRequest: There is no such style, or the intensity is out of range.
     """
+    if delivery.style not in STYLES:
+        raise InvalidRequest("header.style", f"is {delivery.style!r}; use one of: {', '.join(STYLES)}")
+    if not 0 <= delivery.intensity <= 1:
+        raise InvalidRequest("header.emotion.intensity", f"is {delivery.intensity}; it must lie between 0 and 1")
     full, share = STYLES[delivery.style], delivery.intensity
     return Manner(
         rate=full.rate**share,

@@ -1,14 +1,14 @@
-"""Fits a timbre to a recording: the model auditions for the part, and the nearest to the recording gets it."""
+"""Fits a timbre to recordings: the model auditions for the part, and the nearest to the recordings gets it."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
-from perception.voice import Floats, Prosody, envelope_of_curve
+from perception.voice import Floats, Prosody, VoiceReader, envelope_of_curve
 from services.common.errors import InvalidRequest
-from services.tts.domain import Profile
-from services.tts.hibari.timbre import FREQUENCY_HZ, Timbre, tilt_curve_db
+from services.tts.domain import Profile, VoiceReference
+from services.tts.speech.timbre import Timbre, tilt_curve_db
 
 Audition = Callable[[Timbre], Prosody]
 """Speaks the audition text with a timbre and measures it."""
@@ -35,6 +35,21 @@ ELDERLY_TREMOR_SEMITONES = 0.25
 PRIOR_DB = 1.0
 """Penalty for a vocal tract `PRIOR_WIDTH` away from what the pitch suggests: one recording says little about size."""
 PRIOR_WIDTH = 0.1
+_FREQUENCY_HZ = np.linspace(0, 12_000, 1025, dtype=np.float32)
+
+
+def listen(reference: VoiceReference, reader: VoiceReader) -> Prosody:
+    """Measures a recording.
+
+    Raises:
+        InvalidRequest: It is too short, silent or not speech.
+    """
+    try:
+        heard = reader.read(reference.samples, reference.sample_rate_hz)
+    except ValueError as problem:
+        raise InvalidRequest("voice", f"{problem}; at least {SPEECH_S_MIN:g} s of speech is needed") from problem
+    check(heard, "voice")
+    return heard
 
 
 def check(reference: Prosody, field: str) -> None:
@@ -54,6 +69,16 @@ def check(reference: Prosody, field: str) -> None:
             f"is not speech: {100 * reference.voiced_fraction:.0f}% of it has a pitch and it has "
             f"{reference.rate_hz:.1f} syllables a second; at least {SPEECH_S_MIN:g} s of one person speaking is needed",
         )
+
+
+def average(heard: Sequence[Prosody]) -> Prosody:
+    """Returns what several recordings of one voice have in common: means, the longer ones counting for more."""
+    shares = np.array([each.speech_s for each in heard]) / sum(each.speech_s for each in heard)
+    means = {
+        field.name: sum(share * getattr(each, field.name) for share, each in zip(shares, heard, strict=True))
+        for field in fields(Prosody)
+    }
+    return Prosody(**means)
 
 
 def fit(reference: Prosody, profile: Profile, audition: Audition) -> Timbre:
@@ -131,4 +156,4 @@ def _ratio(wanted: float, found: float, bounds: tuple[float, float]) -> float:
 
 
 def _tilt_envelope() -> Floats:
-    return envelope_of_curve(FREQUENCY_HZ, tilt_curve_db())
+    return envelope_of_curve(_FREQUENCY_HZ, tilt_curve_db(_FREQUENCY_HZ))

@@ -55,7 +55,13 @@ NEVER_LAST = {
 }
 """Abbreviations that something must follow, so that even a capital after them starts no sentence."""
 
+PAUSE_S = {".": 0.35, "!": 0.3, "?": 0.4, "…": 0.55, ",": 0.12}
+PAUSE_OTHER_S = 0.3
+PAUSE_CUT_S = 0.12
+CLOSERS = "\"'”’)] "
+
 _MARKUP = str.maketrans(dict.fromkeys("*_`~^|<>[]{}\\#", " "))
+_LONG_NUMBER = re.compile(r"\d[\d,]{15,}")
 # A run of end marks with the quotes or brackets that close behind it, then white space.
 _END = re.compile(r"(?:[.!?…]+)[\"'”’)\]]*(?=\s|$)")
 _CLAUSE = re.compile(r"(?<=[,;:—–)])\s+|\s+(?=[(—–])")
@@ -78,6 +84,8 @@ def clean(text: str) -> str:
     """
     kept = "".join(_spoken(character) for character in unicodedata.normalize("NFKC", text)).translate(_MARKUP)
     kept = kept.replace("...", "…")
+    # Nobody reads such a number as one, and the dictionary has no words for it.
+    kept = _LONG_NUMBER.sub(lambda number: " ".join(number.group().replace(",", "")), kept)
     kept = kept.replace("°C", " degrees Celsius").replace("°F", " degrees Fahrenheit").replace("°", " degrees")
     lines = (" ".join(word for word in line.split() if not _is_foreign(word)) for line in kept.splitlines())
     return "\n".join(line for line in lines if line)
@@ -86,6 +94,11 @@ def clean(text: str) -> str:
 def split(text: str) -> list[Sentence]:
     """Cuts cleaned text into sentences of at most `CHARACTERS_MAX` characters, in order."""
     return [piece for line in text.splitlines() for sentence in _sentences(line) for piece in _pieces(sentence)]
+
+
+def pause_s(sentence: Sentence) -> float:
+    """How long a calm speaker is silent after it."""
+    return PAUSE_CUT_S if sentence.is_cut else PAUSE_S.get(sentence.text.rstrip(CLOSERS)[-1:], PAUSE_OTHER_S)
 
 
 def _spoken(character: str) -> str:

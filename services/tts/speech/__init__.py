@@ -1,0 +1,1 @@
+"""What the embedded English voices share: sentences, sounds, lips, manners, timbre, likeness and loudness."""

@@ -1,0 +1,346 @@
+"""What holds of every back-end of video: the tests, for a module of each back-end to take up.
+
+A back-end whose real weights cannot be had is tested with random ones (`trained = False`): then nothing is asked of how
+it looks, only that what is asked for changes the picture.
+"""
+
+import asyncio
+import hashlib
+import io
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import av
+import grpc
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import emotions
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.video.v1 import video_pb2 as pb
+from e3rg.video.v1 import video_pb2_grpc
+from services.common.errors import InvalidRequest
+from services.common.images import decode_image
+from services.video.domain import Backend, Expression, Performance, Portrait, Progress, Rig, Speech, VisemeSpan
+from tests.conformance.voice import recording
+from tests.deployment import serving_video
+from tests.samples import png
+from tests.serving import refused
+
+if TYPE_CHECKING:
+    from e3rg.video.v1.video_pb2_grpc import VideoServiceAsyncStub as Stub
+
+WHEEL = emotions.load()
+IDENTITIES = Path(__file__).parents[2] / "services" / "memory" / "identities"
+NAMES = ("anna", "marcus")
+RATE_HZ = 24_000
+DURATION_S = 1.3
+MIB = 1 << 20
+NEUTRAL = Expression("neutral", 0.0)
+
+Frames = NDArray[np.uint8]
+Show = Callable[..., Frames]
+
+
+def portrait(name: str) -> bytes:
+    return (IDENTITIES / name / "portrait.png").read_bytes()
+
+
+def picture(content: bytes) -> Portrait:
+    return Portrait(hashlib.sha256(content).hexdigest(), decode_image(content, "portrait"))
+
+
+def speech(duration_s: float = DURATION_S) -> Speech:
+    """Somebody's speech with a mouth that opens and closes about as often."""
+    count = round(duration_s * RATE_HZ)
+    samples = np.resize(recording("anna").samples[RATE_HZ:], count) * 32767
+    shapes = ("PP", "aa", "SS", "O", "nn", "E")
+    steps = np.arange(0, duration_s, 0.12)
+    spans = [
+        VisemeSpan(shapes[number % len(shapes)], float(start_s), min(0.12, duration_s - float(start_s)))
+        for number, start_s in enumerate(steps)
+    ]
+    return Speech(samples.astype(np.int16), RATE_HZ, tuple(spans))
+
+
+def cut(whole: Speech, step: int) -> Iterator[Speech]:
+    """The same speech in pieces of `step` samples, each sound with the piece in which it begins."""
+    for start in range(0, len(whole.samples), step):
+        spans = [span for span in whole.visemes if start <= span.start_s * RATE_HZ < start + step]
+        yield Speech(whole.samples[start : start + step], RATE_HZ, tuple(spans))
+
+
+def frames_of(performance: Performance, parts: Iterator[Speech]) -> Frames:
+    items = [item for part in parts for item in performance.feed(part)]
+    items += performance.finish()
+    return np.array([item for item in items if not isinstance(item, Progress)])
+
+
+def asked(
+    said: Speech, content: bytes = b"", face_class: str = "neutral", quality: str = "", first_frame: int = 0
+) -> list[pb.AnimateRequest]:
+    content = content or portrait("anna")
+    head = pb.AnimateHeader(
+        emotion=common.Emotion(label="neutral", intensity=0.5, ontology_hash=WHEEL.digest),
+        face_class=face_class,
+        portrait_digest=hashlib.sha256(content).hexdigest(),
+        portrait_size_bytes=len(content),
+        sample_rate_hz=RATE_HZ,
+        seed=3,
+        first_frame=first_frame,
+        duration_s=len(said.samples) / RATE_HZ,
+        quality=quality,
+    )
+    phonemes = [
+        common.Phoneme(symbol=span.viseme, viseme=span.viseme, start_s=span.start_s, duration_s=span.duration_s)
+        for span in said.visemes
+    ]
+    chunk = pb.SpeechChunk(samples=said.samples.tobytes(), phonemes=phonemes)
+    return [pb.AnimateRequest(header=head), pb.AnimateRequest(portrait=content), pb.AnimateRequest(speech=chunk)]
+
+
+async def film(stub: "Stub", parts: list[pb.AnimateRequest]) -> tuple[pb.FaceReady, list[bytes]]:
+    answers = [answer async for answer in stub.Animate(iter(parts), timeout=300)]
+    assert [answer.WhichOneof("part") for answer in answers].count("ready") == 1
+    return answers[0].ready, [answer.chunk for answer in answers if answer.WhichOneof("part") == "chunk"]
+
+
+class FacePromises:
+    """The tests. A back-end's own class is called `Test…` and gives `create`."""
+
+    trained = True
+
+    @classmethod
+    def create(cls) -> Backend:
+        """Loads the back-end."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def backend(cls) -> Iterator[Backend]:
+        backend = cls.create()
+        yield backend
+        backend.close()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def rigs(cls, backend: Backend) -> dict[str, Rig]:
+        return {name: backend.prepare(picture(portrait(name))) for name in NAMES}
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def show(cls, backend: Backend, rigs: dict[str, Rig]) -> Show:
+        """Animates the same speech once for each way of showing it."""
+
+        @cache
+        def show(name: str = "anna", expression: Expression = NEUTRAL, seed: int = 3) -> Frames:
+            performance = backend.perform(rigs[name], expression, seed, backend.qualities[-1])
+            return frames_of(performance, iter([speech()]))
+
+        return show
+
+    @pytest.fixture
+    async def stub(self, backend: Backend) -> AsyncIterator["Stub"]:
+        async with serving_video(backend, WHEEL) as served:
+            yield cast("Stub", video_pb2_grpc.VideoServiceStub(served.channel))
+
+    # What it says of itself
+
+    async def test_its_card_names_what_it_has(self, stub: "Stub", backend: Backend) -> None:
+        model = await stub.GetModel(pb.GetModelRequest())
+        assert model.card.model
+        assert len(bytes.fromhex(model.card.digest)) == 32
+        assert set(model.face_classes) <= set(WHEEL.classes)
+        assert "neutral" in model.face_classes
+        assert model.qualities
+        assert model.fps >= 25
+        assert model.size_px >= 256
+        assert model.size_px % 2 == 0
+        assert 0 <= model.segment_min_s <= model.segment_max_s
+        assert model.backlog_s == 0
+
+    def test_more_speech_costs_more_and_a_lower_tier_costs_no_more(self, backend: Backend) -> None:
+        costs = [[backend.cost_s(duration_s, quality) for duration_s in (1, 4, 8)] for quality in backend.qualities]
+        for cost in costs:
+            assert cost == sorted(cost)
+            assert cost[0] >= 0
+        assert [cost[2] for cost in costs] == sorted((cost[2] for cost in costs), reverse=True)
+        assert (costs[0][2] > 0) == (backend.segment_s[1] > 0)
+
+    # Frames and times
+
+    async def test_the_film_covers_the_speech_in_messages_of_allowed_size(self, stub: "Stub", backend: Backend) -> None:
+        ready, chunks = await film(stub, asked(speech()))
+        assert ready.quality in backend.qualities
+        assert "avc1" in ready.mime_type
+        assert max(map(len, chunks)) <= MIB
+        times = _times(b"".join(chunks), backend.size_px)
+        assert times == pytest.approx([number / backend.fps for number in range(math.ceil(DURATION_S * backend.fps))])
+        with av.open(io.BytesIO(b"".join(chunks)), "r") as container:
+            heard = sum(frame.samples for frame in container.decode(container.streams.audio[0]))
+            assert heard / 48_000 == pytest.approx(len(times) / backend.fps, abs=2 * 1024 / 48_000)
+
+    async def test_a_later_segment_goes_on_where_the_one_before_ended(self, stub: "Stub", backend: Backend) -> None:
+        _, first = await film(stub, asked(speech(1.0)))
+        _, second = await film(stub, asked(speech(1.0), first_frame=backend.fps))
+        assert b"moov" not in b"".join(second)
+        times = _times(b"".join(first + second), backend.size_px)
+        assert times == pytest.approx([number / backend.fps for number in range(2 * backend.fps)])
+
+    def test_frames_are_square_rgb_and_as_many_as_the_speech_is_long(self, show: Show, backend: Backend) -> None:
+        frames = show()
+        assert frames.shape == (math.ceil(DURATION_S * backend.fps), backend.size_px, backend.size_px, 3)
+        assert frames.dtype == np.uint8
+
+    def test_speech_in_pieces_gives_the_frames_of_the_whole(
+        self, backend: Backend, rigs: dict[str, Rig], show: Show
+    ) -> None:
+        performance = backend.perform(rigs["anna"], NEUTRAL, 3, backend.qualities[-1])
+        apart = np.abs(show().astype(np.int16) - frames_of(performance, cut(speech(), 7_000)))
+        # Frames right before a cut have heard a little less of what comes.
+        assert apart.mean(axis=(1, 2, 3)).max() < 0.5
+
+    def test_a_seed_fixes_the_frames_and_another_changes_them(
+        self, backend: Backend, rigs: dict[str, Rig], show: Show
+    ) -> None:
+        performance = backend.perform(rigs["anna"], NEUTRAL, 3, backend.qualities[-1])
+        assert np.array_equal(show(), frames_of(performance, iter([speech()])))
+        assert not np.array_equal(show(), show("anna", NEUTRAL, 4))
+
+    async def test_speech_longer_than_a_segment_is_refused(self, stub: "Stub", backend: Backend) -> None:
+        if backend.segment_s[1] == 0:
+            assert await film(stub, asked(speech(9.0)))
+            return
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "duration_s"):
+            await film(stub, asked(speech(backend.segment_s[1] + 1)))
+
+    # Emotion
+
+    def test_every_class_is_seen_and_more_of_it_is_seen_more(self, backend: Backend, show: Show) -> None:
+        for name in set(backend.classes) - {"neutral"}:
+            none, half, full = (
+                np.abs(show("anna", Expression(name, intensity)).astype(np.int16) - show()).mean()
+                for intensity in (0.0, 0.5, 1.0)
+            )
+            assert none <= 0.2 * full, name
+            if self.trained:
+                assert none < half < full, name
+            else:
+                assert min(half, full) > 0, name
+
+    def test_classes_differ_from_each_other(self, backend: Backend, show: Show) -> None:
+        seen = {name: show("anna", Expression(name, 1.0)) for name in backend.classes}
+        names = sorted(seen)
+        for number, one in enumerate(names):
+            for other in names[number + 1 :]:
+                assert not np.array_equal(seen[one], seen[other]), (one, other)
+
+    # Identity
+
+    def test_people_look_like_their_portraits(self, show: Show, rigs: dict[str, Rig]) -> None:
+        assert not np.array_equal(show("anna"), show("marcus"))
+        if not self.trained:
+            return
+        own = {name: _thumbnail(picture(portrait(name)).image) for name in NAMES}
+        for name, other in (NAMES, NAMES[::-1]):
+            shown = _thumbnail(show(name)[0])
+            assert np.corrcoef(shown, own[name])[0, 1] > 0.9 > np.corrcoef(shown, own[other])[0, 1]
+
+    def test_the_mouth_moves_with_speech_and_rests_in_silence(
+        self, backend: Backend, rigs: dict[str, Rig], show: Show
+    ) -> None:
+        quiet = Speech(np.zeros(round(DURATION_S * RATE_HZ), np.int16), RATE_HZ, (VisemeSpan("sil", 0.0, DURATION_S),))
+        performance = backend.perform(rigs["anna"], NEUTRAL, 3, backend.qualities[-1])
+        silent = frames_of(performance, iter([quiet]))
+        assert not np.array_equal(show(), silent)
+        if self.trained:
+            assert _mouth_motion(show()) > 2 * _mouth_motion(silent)
+
+    # Bad input
+
+    @pytest.mark.parametrize(
+        ("parts", "text"),
+        [
+            (asked(speech(0.2), content=png(512, 512)), "portrait: "),
+            (asked(speech(0.2), content=png(8, 8)), "portrait: "),
+            (asked(speech(0.2), content=b"not a picture"), "portrait: "),
+            (asked(speech(0.2), face_class="smug"), "header.face_class: 'smug'; use one of: "),
+            (asked(speech(0.2), quality="perfect"), "header.quality: 'perfect'; use one of: "),
+        ],
+        ids=["no face", "too small", "no picture", "unknown class", "unknown quality"],
+    )
+    async def test_bad_input_is_refused_with_its_field_and_the_face_goes_on(
+        self, stub: "Stub", parts: list[pb.AnimateRequest], text: str
+    ) -> None:
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, text):
+            await film(stub, parts)
+        assert (await film(stub, asked(speech(0.2))))[1]
+
+    def test_two_faces_are_no_portrait(self, backend: Backend) -> None:
+        two = np.concatenate([picture(portrait(name)).image for name in NAMES], axis=1)
+        with pytest.raises(InvalidRequest, match="portrait: "):
+            backend.prepare(Portrait("two", two))
+
+    def test_a_rig_of_another_back_end_is_an_error(self, backend: Backend) -> None:
+        with pytest.raises(TypeError):
+            backend.perform(object(), NEUTRAL, 0, backend.qualities[0])
+
+    # Ends
+
+    async def test_a_film_that_nobody_wants_stops_and_the_next_is_made(self, stub: "Stub", backend: Backend) -> None:
+        call = stub.Animate(iter(asked(speech(backend.segment_s[1] or 20.0))), timeout=300)
+        await _first_sign(call)
+        call.cancel()
+        assert (await film(stub, asked(speech(0.2))))[1]
+        assert (await stub.GetModel(pb.GetModelRequest())).backlog_s == 0
+
+    async def test_a_service_that_is_stopped_ends_its_film(self, backend: Backend) -> None:
+        stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+        async def serve() -> None:
+            async with serving_video(backend, WHEEL, grace_s=120) as served:
+                address.set_result(served.address)
+                await stop.wait()
+
+        serving = asyncio.create_task(serve())
+        async with grpc.aio.insecure_channel(await address) as channel:
+            call = cast("Stub", video_pb2_grpc.VideoServiceStub(channel)).Animate(iter(asked(speech())), timeout=300)
+            content = await _first_sign(call)
+            stop.set()
+            while (answer := await call.read()) is not grpc.aio.EOF:
+                content += cast("pb.AnimateResponse", answer).chunk
+        await serving
+        assert len(_times(content, backend.size_px)) == math.ceil(DURATION_S * backend.fps)
+
+
+async def _first_sign(call: grpc.aio.StreamStreamCall[pb.AnimateRequest, pb.AnimateResponse]) -> bytes:
+    """Waits until rendering has begun; returns what came of the film."""
+    while (answer := cast("pb.AnimateResponse", await call.read())).WhichOneof("part") == "ready":
+        pass
+    return answer.chunk
+
+
+def _times(content: bytes, size_px: int) -> list[float]:
+    """When each picture of a film is shown, in seconds."""
+    with av.open(io.BytesIO(content), "r") as container:
+        frames = list(container.decode(container.streams.video[0]))
+    assert {(frame.width, frame.height) for frame in frames} == {(size_px, size_px)}
+    return [float("nan") if frame.time is None else frame.time for frame in frames]
+
+
+def _thumbnail(image: Frames) -> NDArray[np.float64]:
+    """The picture as 16 x 16 grey levels."""
+    size = min(image.shape[:2]) // 16 * 16
+    grey = image[:size, :size].mean(axis=2)
+    return np.asarray(grey.reshape(16, size // 16, 16, size // 16).mean(axis=(1, 3)).ravel())
+
+
+def _mouth_motion(frames: Frames) -> float:
+    """Mean change from frame to frame in the part of the picture where a framed face has its mouth."""
+    size = frames.shape[1]
+    mouth = frames[:, size * 11 // 20 : size * 4 // 5, size * 3 // 10 : size * 7 // 10].astype(np.int16)
+    return float(np.abs(np.diff(mouth, axis=0)).mean())

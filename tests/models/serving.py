@@ -34,25 +34,38 @@ def process(backend: str, settings: dict[str, str], log: Path) -> Iterator[mllm_
         settings: Of the back-end, without the prefix E3RG_MLLM_.
         log: File that its output goes to.
     """
+    with service("mllm", {"BACKEND": backend, "DTYPE": "float32", **settings}, log) as channel:
+        yield mllm_pb2_grpc.MllmServiceStub(channel)
+
+
+@contextmanager
+def service(name: str, settings: dict[str, str], log: Path) -> Iterator[grpc.Channel]:
+    """Runs `python -m services.NAME` with this interpreter until the block ends; it then has to stop by itself.
+
+    Args:
+        name: Of the service.
+        settings: Of the service and its back-end, without the prefix E3RG_NAME_.
+        log: File that its output goes to.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    known = {"BACKEND": backend, "HOST": "127.0.0.1", "PORT": str(port), "METRICS_PORT": "0"}
-    chosen = {**known, "MODELS_DIR": str(ROOT / ".models"), "DEVICE": "cpu", "DTYPE": "float32", **settings}
+    known = {"HOST": "127.0.0.1", "PORT": str(port), "METRICS_PORT": "0", "DEVICE": "cpu"}
+    chosen = {**known, "MODELS_DIR": str(ROOT / ".models"), **settings}
     environment = {
         **os.environ,
-        **{f"E3RG_MLLM_{name}": value for name, value in chosen.items()},
+        **{f"E3RG_{name.upper()}_{field}": value for field, value in chosen.items()},
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT / "tests" / "models" / "torchvision_names"),
     }
     with log.open("wb") as output:
         served = subprocess.Popen(
-            [sys.executable, "-m", "services.mllm"], cwd=ROOT, env=environment, stdout=output, stderr=output
+            [sys.executable, "-m", f"services.{name}"], cwd=ROOT, env=environment, stdout=output, stderr=output
         )
     try:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             _wait_ready(channel, served, log)
-            yield mllm_pb2_grpc.MllmServiceStub(channel)
+            yield channel
         served.terminate()
         assert served.wait(60) == 0, log.read_text()
     finally:

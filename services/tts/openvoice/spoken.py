@@ -1,0 +1,45 @@
+"""Speech as latent frames, before it becomes sound."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Latents:
+    """Frames that a vocoder turns into sound.
+
+    Attributes:
+        latents: (B, C, F), zero behind each row's end.
+        frames: int64 (B,), on the CPU: frames of each row.
+        condition: (B, W, 1): what the vocoder is told of the voice.
+    """
+
+    latents: Tensor
+    frames: Tensor
+    condition: Tensor
+
+    def row(self, index: int) -> Self:
+        """Returns one row of the batch, without what was padded."""
+        rows = slice(index, index + 1)
+        length = int(self.frames[index])
+        return replace(
+            self, latents=self.latents[rows, :, :length], frames=self.frames[rows], condition=self.condition[rows]
+        )
+
+
+@dataclass(frozen=True)
+class Spoken(Latents):
+    """Latents that were made from symbols.
+
+    Attributes:
+        durations: int64 (B, T), on the CPU: frames of each symbol, zero behind the row's end. They sum to `frames`.
+    """
+
+    durations: Tensor
+
+    def row(self, index: int) -> Self:
+        """Returns one row of the batch, without what was padded."""
+        one = super().row(index)
+        return replace(one, durations=self.durations[index : index + 1, : int(self.durations[index].count_nonzero())])

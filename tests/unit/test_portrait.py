@@ -12,7 +12,7 @@ import emotions
 from perception.face import Face, FaceReader
 from services.common.errors import InvalidRequest
 from services.video.backends.portrait import LOOK_AHEAD_S, PortraitBackend, Settings
-from services.video.domain import Backend, Expression, Portrait, Rig, Speech, VisemeSpan
+from services.video.domain import Expression, Portrait, Rig, Speech, VisemeSpan
 from services.video.portrait import framing
 from services.video.portrait.acting import SCORE, Actor
 from services.video.portrait.drawing import Artist, Pose
@@ -70,9 +70,9 @@ def silence(duration_s: float) -> Speech:
 
 
 def animate(
-    backend: Backend, rig: Rig, said: Speech, face_class: str = "neutral", intensity: float = 1.0, seed: int = 1
+    backend: PortraitBackend, rig: Rig, said: Speech, face_class: str = "neutral", intensity: float = 1.0, seed: int = 1
 ) -> list[NDArray[np.uint8]]:
-    performance = backend.perform(rig, Expression(face_class, intensity), seed)
+    performance = backend.perform(rig, Expression(face_class, intensity), seed, backend.qualities[0])
     return [*performance.feed(said), *performance.finish()]
 
 
@@ -112,7 +112,9 @@ def read(reader: FaceReader, frame: NDArray[np.uint8]) -> Measures:
     return measure(face)
 
 
-def resting(reader: FaceReader, backend: Backend, rig: Rig, face_class: str, intensity: float = 1.0) -> Measures:
+def resting(
+    reader: FaceReader, backend: PortraitBackend, rig: Rig, face_class: str, intensity: float = 1.0
+) -> Measures:
     """The settled expression of a silent face, at a moment without a blink."""
     frames = animate(backend, rig, silence(0.8), face_class, intensity)
     best = [read(reader, frame) for frame in frames[-6::5]]
@@ -142,7 +144,7 @@ def test_the_frames_cover_all_the_audio(
 
 def test_frames_come_while_the_speech_is_still_fed(backend: PortraitBackend, rigs: dict[str, PortraitRig]) -> None:
     said = speech([("aa", 0.3), ("PP", 0.1), ("I", 0.2), ("sil", 0.2)])
-    performance = backend.perform(rigs["anna"], Expression("neutral", 0.0), 1)
+    performance = backend.perform(rigs["anna"], Expression("neutral", 0.0), 1, "full")
 
     seen, fed = 0, 0
     step = RATE_HZ // 10
@@ -161,7 +163,7 @@ def test_how_the_speech_is_cut_does_not_change_the_frames(
     said = speech([("aa", 0.2), ("PP", 0.08), ("O", 0.2), ("sil", 0.12)])
     whole = animate(backend, rigs["kenji"], said, "happy")
 
-    performance = backend.perform(rigs["kenji"], Expression("happy", 1.0), 1)
+    performance = backend.perform(rigs["kenji"], Expression("happy", 1.0), 1, "full")
     pieces = []
     for start in range(0, len(said.samples), 2_000):
         # A tts names the visemes with the stretch in which they begin.
@@ -185,7 +187,7 @@ def test_the_same_seed_gives_the_same_frames_and_another_does_not(
 
 
 def test_a_change_of_rate_within_a_reply_is_refused(backend: PortraitBackend, rigs: dict[str, PortraitRig]) -> None:
-    performance = backend.perform(rigs["anna"], Expression("neutral", 0.0), 1)
+    performance = backend.perform(rigs["anna"], Expression("neutral", 0.0), 1, "full")
     performance.feed(silence(0.1))
 
     with pytest.raises(InvalidRequest, match="sample_rate_hz"):
@@ -193,7 +195,7 @@ def test_a_change_of_rate_within_a_reply_is_refused(backend: PortraitBackend, ri
 
 
 def test_an_unknown_viseme_is_named(backend: PortraitBackend, rigs: dict[str, PortraitRig]) -> None:
-    performance = backend.perform(rigs["anna"], Expression("neutral", 0.0), 1)
+    performance = backend.perform(rigs["anna"], Expression("neutral", 0.0), 1, "full")
 
     with pytest.raises(InvalidRequest, match="'ZZ'"):
         performance.feed(Speech(np.zeros(10, np.int16), RATE_HZ, (VisemeSpan("ZZ", 0.0, 0.1),)))
@@ -311,6 +313,44 @@ def test_emotions_move_the_landmarks_the_right_way(
     assert shown["surprised"].gap > calm.gap + 0.03
 
 
+@pytest.mark.parametrize("name", ["anna", "marcus"])
+def test_fear_draws_the_brows_up_and_together_and_surprise_arches_them(
+    reader: FaceReader, backend: PortraitBackend, rigs: dict[str, PortraitRig], name: str
+) -> None:
+    shown = {c: resting(reader, backend, rigs[name], c) for c in ("surprised", "fear")}
+
+    slant = {c: found.inner_brows - found.brows for c, found in shown.items()}
+    assert slant["fear"] > slant["surprised"] + 0.005
+    assert shown["fear"].width > shown["surprised"].width + 0.05
+    assert shown["surprised"].gap > shown["fear"].gap + 0.02
+
+
+def test_contempt_is_one_sided(reader: FaceReader, backend: PortraitBackend, rigs: dict[str, PortraitRig]) -> None:
+    def sides(face_class: str) -> tuple[float, float]:
+        (face,) = reader.read(animate(backend, rigs["anna"], silence(0.8), face_class)[-1])
+        points = face.landmarks[:, :2]
+        axis = points[263] - points[33]
+        up = np.array([axis[1], -axis[0]]) / float(np.linalg.norm(axis)) ** 2
+        return float((points[291] - points[61]) @ up), float((points[334] - points[105]) @ up)
+
+    corner, brow = sides("contempt")
+    calm_corner, calm_brow = sides("neutral")
+    assert corner > calm_corner + 0.03
+    assert brow > calm_brow + 0.01
+
+
+@pytest.mark.parametrize("face_class", ["neutral", "sad"])
+def test_a_portrait_that_smiles_a_little_does_not_smile_at_rest(
+    reader: FaceReader, backend: PortraitBackend, rigs: dict[str, PortraitRig], face_class: str
+) -> None:
+    assert rigs["ingrid"].rest["au12_l"] < -0.2
+    assert rigs["kenji"].rest["au12_l"] == 0.0
+
+    shown = resting(reader, backend, rigs["ingrid"], face_class, 0.5)
+
+    assert shown.corners < read(reader, picture("ingrid")).corners - 0.01
+
+
 @pytest.mark.parametrize("face_class", emotions.load().classes)
 def test_every_class_but_neutral_is_visible(
     backend: PortraitBackend, rigs: dict[str, PortraitRig], face_class: str
@@ -344,7 +384,7 @@ def test_the_emotion_stays_visible_while_speaking(
 
 
 def test_an_expression_deepens_folds_where_the_skin_folds(rigs: dict[str, PortraitRig]) -> None:
-    actor = Actor(Expression("angry", 1.0), *mute(), seed=1, fps=FPS)
+    actor = Actor(Expression("angry", 1.0), *mute(), rest={}, seed=1, fps=FPS)
     poses = [actor.pose(frame) for frame in range(25)]
     assert 0.05 < poses[0].folds["furrow"] < poses[-1].folds["furrow"]
 
@@ -407,10 +447,25 @@ def test_it_blinks_as_often_as_people_do_and_closes_the_eyes(reader: FaceReader,
     assert closed < 0.6 * read(reader, artist.draw(Pose({}))).lids
 
 
+@pytest.mark.parametrize("face_class", ["surprised", "angry"])
+def test_a_blink_closes_wide_and_narrowed_eyes_alike(
+    reader: FaceReader, rigs: dict[str, PortraitRig], face_class: str
+) -> None:
+    actor = Actor(Expression(face_class, 1.0), *mute(), rest={}, seed=3, fps=FPS)
+    poses = [actor.pose(frame) for frame in range(20 * FPS)][FPS:]
+    blink = next(pose for pose in poses if pose.weights["blink_l"] == 1.0)
+    artist = Artist(rigs["marcus"])
+
+    calm = read(reader, artist.draw(Pose({}))).lids
+    closed = read(reader, artist.draw(blink)).lids
+
+    assert closed < 0.6 * calm
+
+
 def test_a_performance_blinks_and_a_frightened_one_more_often() -> None:
     blinks = {}
     for face_class in ("neutral", "fear"):
-        actor = Actor(Expression(face_class, 1.0), *mute(), seed=3, fps=FPS)
+        actor = Actor(Expression(face_class, 1.0), *mute(), rest={}, seed=3, fps=FPS)
         closures = [actor.pose(frame).weights["blink_l"] for frame in range(120 * FPS)]
         blinks[face_class] = closures.count(1.0)
 

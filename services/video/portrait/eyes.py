@@ -14,7 +14,10 @@ IRIS_RANGE_MM = (4.8, 8.6)
 
 @dataclass(frozen=True)
 class Eyeball:
-    """An eyeball's picture, uint8 (height, width, 3), with its top left corner at (`x`, `y`) of the texture, px."""
+    """An eyeball's picture, uint8 (height, width, 4), RGB and a channel without meaning.
+
+    Its top left corner lies at (`x`, `y`) of the texture, px.
+    """
 
     image: NDArray[np.uint8]
     x: int
@@ -47,7 +50,8 @@ def eyeball(texture: NDArray[np.uint8], eye: Eye, anatomy: Anatomy, scale: int) 
     shade = 0.62 + 0.38 * np.clip((down + 0.15) / 0.45, 0, 1)
     shade *= 1 - 0.25 * np.clip(np.abs(x - eye.centre[0]) / eye.half_width - 0.55, 0, 1)
     whole = image * seen[..., None] + completed * shade[..., None] * (1 - seen[..., None])
-    return Eyeball(np.clip(whole, 0, 255).astype(np.uint8), left, top)
+    opaque = np.full((height, width, 1), 255, np.float32)
+    return Eyeball(np.clip(np.dstack([whole, opaque]), 0, 255).astype(np.uint8), left, top)
 
 
 def _completed(image: Floats, clear: NDArray[np.bool_], x: Floats, y: Floats, eye: Eye) -> Floats:

@@ -64,6 +64,8 @@ class Lips:
         self._spans = [span for span in self._spans if span.start_s + span.duration_s > time - REACH_S]
         weights = {REST: 1e-3}
         for span in self._spans:
+            if span.start_s > time + REACH_S:
+                continue
             weights[span.viseme] = weights.get(span.viseme, 0.0) + self._pull(span, time)
         total = sum(weights.values())
         mixed: dict[str, float] = {}

@@ -6,26 +6,32 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from services.video.portrait import eyes, fields, mouth, shading
+from services.video.portrait import eyes, fields, glasses, mouth, shading
 from services.video.portrait.anatomy import Anatomy, Floats, measure
+from services.video.portrait.retouch import Retouch, Retoucher
+from services.video.portrait.warping import TEXTURE_SCALE, Pixels, Window
 
-TEXTURE_SCALE = 2
-"""The picture is enlarged once, with a good filter, so that the cheap filter of every frame keeps it sharp."""
+LEVEL_LIPS_MM = 0.8
+"""How much higher than its middle the line between resting lips ends."""
+SMILE_MM = 5.6
+"""How much higher a full smile (au12 at 1) lifts its ends."""
+SMILE_REMOVED_MAX = 0.45
+"""A broader smile has folded the cheeks: to flatten the lips alone would look wrong."""
+FOLD_MIN = 0.002
+"""Shading below this is not seen: at full depth half a step of 255."""
 
 
 @dataclass(frozen=True)
-class Window:
-    """The part of the picture around an opening, px: where the two fields differ."""
+class Folds:
+    """The shading maps where they are not zero.
 
-    x: int
-    y: int
-    width: int
-    height: int
+    Attributes:
+        maps: float32 (maps, height, width), in the order of `shading.MAPS`: natural logs of a gain.
+        window: The part of the texture that they cover, px of the texture.
+    """
 
-    @property
-    def slices(self) -> tuple[slice, slice]:
-        """Rows and columns."""
-        return slice(self.y, self.y + self.height), slice(self.x, self.x + self.width)
+    maps: Floats
+    window: Window
 
 
 @dataclass(frozen=True)
@@ -35,26 +41,33 @@ class PortraitRig:
     Attributes:
         anatomy: The measured face.
         size_px: Side of a frame.
-        texture: uint8 (2 * size_px, 2 * size_px, 3), RGB.
+        upper, lower: uint8 (2 * size_px, 2 * size_px, 4): the picture, RGB, and as fourth channel where it is opaque as
+            the side above, as the side below an opening.
         fields: The displacement of every control.
-        above, below: uint8 (2 * size_px, 2 * size_px): 255 above the upper edge, below the lower edge of the openings.
         mouth: What is inside the mouth.
         eyeballs: Left of the picture, right of the picture.
         mouth_window, eye_windows: Where the openings are.
-        folds: float32 (maps, px * px): the shading maps.
+        lip: The lower lip's edge when the mouth is open.
+        lids: The lids when they are closed: upper and lower, left of the picture, then right.
+        folds: The shading maps.
+        glasses: The glasses; they are not in `upper` and `lower`.
+        rest: Weights of controls that bring the portrait to rest: lips parted or smiling in it are neither.
     """
 
     anatomy: Anatomy
     size_px: int
-    texture: NDArray[np.uint8]
+    upper: Pixels
+    lower: Pixels
     fields: fields.Fields
-    above: NDArray[np.uint8]
-    below: NDArray[np.uint8]
     mouth: mouth.Mouth
     eyeballs: tuple[eyes.Eyeball, eyes.Eyeball]
     mouth_window: Window
     eye_windows: tuple[Window, Window]
-    folds: Floats
+    lip: Retouch
+    lids: tuple[tuple[Retouch, Retouch], ...]
+    folds: Folds
+    glasses: glasses.Glasses | None
+    rest: dict[str, float]
 
 
 def build(image: NDArray[np.uint8], landmarks: Floats) -> PortraitRig:
@@ -63,14 +76,17 @@ def build(image: NDArray[np.uint8], landmarks: Floats) -> PortraitRig:
     anatomy = measure(image, landmarks)
     side = size_px * TEXTURE_SCALE
     texture = np.asarray(cv2.resize(image, (side, side), interpolation=cv2.INTER_CUBIC), np.uint8)
+    rim, worn = glasses.rims(image, anatomy), None
+    if rim is not None:
+        texture, worn = glasses.take_off(texture, rim, anatomy)
     above, below = _edges(anatomy, side)
+    retoucher = Retoucher(texture, anatomy, TEXTURE_SCALE)
     return PortraitRig(
         anatomy=anatomy,
         size_px=size_px,
-        texture=texture,
+        upper=np.dstack([texture, above]),
+        lower=np.dstack([texture, below]),
         fields=fields.build(anatomy, size_px),
-        above=above,
-        below=below,
         mouth=mouth.make(anatomy, _skin_colour(image, anatomy)),
         eyeballs=(
             eyes.eyeball(texture, anatomy.eyes[0], anatomy, TEXTURE_SCALE),
@@ -78,8 +94,27 @@ def build(image: NDArray[np.uint8], landmarks: Floats) -> PortraitRig:
         ),
         mouth_window=_mouth_window(anatomy, size_px),
         eye_windows=(_eye_window(anatomy, 0, size_px), _eye_window(anatomy, 1, size_px)),
-        folds=shading.build(anatomy, size_px).reshape(len(shading.MAPS), -1),
+        lip=retoucher.lower_lip(),
+        lids=tuple((retoucher.upper_lid(eye), retoucher.lower_lid(eye)) for eye in anatomy.eyes),
+        folds=_folds(anatomy, size_px),
+        glasses=worn,
+        rest=_rest(anatomy),
     )
+
+
+def _rest(anatomy: Anatomy) -> dict[str, float]:
+    ends = anatomy.mouth[0] + 0.95 * anatomy.mouth_half_width * np.array([-1, 1])
+    rise_mm = anatomy.mouth[1] - float(anatomy.upper_lip.at(ends).mean())
+    smile = float(np.clip((rise_mm - LEVEL_LIPS_MM) / SMILE_MM, 0, SMILE_REMOVED_MAX))
+    return {"close": 1.0, "au12_l": -smile, "au12_r": -smile}
+
+
+def _folds(anatomy: Anatomy, size_px: int) -> Folds:
+    maps = shading.build(anatomy, size_px)
+    scale = size_px * TEXTURE_SCALE // shading.SHADING_PX
+    x, y, width, height = cv2.boundingRect((np.abs(maps).max(axis=0) > FOLD_MIN).astype(np.uint8))
+    covered = np.ascontiguousarray(maps[:, y : y + height, x : x + width])
+    return Folds(covered, Window(x * scale, y * scale, width * scale, height * scale))
 
 
 def _edges(anatomy: Anatomy, side: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -680,8 +680,8 @@ def test_the_people_who_come_with_the_project_pass_every_check_and_differ() -> N
     memory = Memory(store, ready_identities())
     memory.prepare()
     people = memory.identities()
-    assert [person.id for person in people] == ["anna", "ingrid", "kenji", "marcus"]
-    assert len({person.voice.digest for person in people}) == len({person.portrait.digest for person in people}) == 4
+    assert [person.id for person in people] == ["amara", "anna", "ingrid", "kenji", "leila", "marcus", "walter"]
+    assert len({person.voice.digest for person in people}) == len({person.portrait.digest for person in people}) == 7
     assert {person.profile.gender for person in people} == {"female", "male"}
     assert len({person.profile.age for person in people}) >= 3
     assert all(set(person.consent.uses) == set(Use) for person in people)

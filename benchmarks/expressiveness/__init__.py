@@ -1,0 +1,1 @@
+"""Measures on finished replies what the paper asked people: expressiveness, consistency, naturalness."""

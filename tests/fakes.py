@@ -203,6 +203,8 @@ class FakeVoice:
         return b"a fitted voice"
 
     def unpack(self, content: bytes) -> tts.Voice:
+        if content != b"a fitted voice":
+            raise ValueError("not a fitted voice")
         self.restored.append(content)
         return object()
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -141,7 +142,9 @@ class Speaker:
         """
         key = self._key(digests, profile)
         if key not in self._voices and fitted.startswith(key):
-            self._voices.get(key, lambda: self._backend.unpack(fitted[len(key) :]))
+            # Packed by a version that wrote something else: the voice is fitted again.
+            with suppress(ValueError):
+                self._voices.get(key, lambda: self._backend.unpack(fitted[len(key) :]))
         return key in self._voices
 
     def voice(self, references: Sequence[VoiceReference], profile: Profile) -> Voice:

@@ -198,7 +198,9 @@ async def test_a_fitted_voice_spares_the_fitting_where_it_is_sent(wheel: Wheel) 
         assert (await speak(stubs[1], *FIRST))[0].ready.fitted == fitted  # who sends none is given it
 
 
-@pytest.mark.parametrize("other", ["another recording", "another profile", "another model", "garbage"])
+@pytest.mark.parametrize(
+    "other", ["another recording", "another profile", "another model", "garbage", "another format"]
+)
 async def test_a_fitted_voice_of_something_else_is_not_used(wheel: Wheel, other: str) -> None:
     first, second = FakeVoice(), FakeVoice()
     lent = wav(2.0) if other == "another recording" else VOICE
@@ -211,6 +213,8 @@ async def test_a_fitted_voice_of_something_else_is_not_used(wheel: Wheel, other:
         stubs = [cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel)) for served in (one, two)]
         fitted = (await speak(stubs[0], before, *reference(lent)))[0].ready.fitted
         fitted = b"x" * 100 if other == "garbage" else fitted
+        if other == "another format":
+            fitted = fitted.replace(b"a fitted voice", b"what is that")
         ready = (await speak(stubs[1], lending([VOICE], len(fitted)), pb.SpeakRequest(fitted=fitted), *reference()))[0]
         assert ready.ready.fit_s > 0
         assert ready.ready.fitted.endswith(b"a fitted voice")

@@ -19,6 +19,7 @@ import torch
 from diffusers import EulerDiscreteScheduler
 from numpy.typing import NDArray
 from PIL import Image
+from torch.nn import functional
 from transformers import CLIPImageProcessor
 
 from perception.face import FaceReader
@@ -69,11 +70,14 @@ def heard_frame_by_frame(models: Models) -> tuple[list[torch.Tensor], list[torch
     wave = speech().astype(np.float32) / 32768
     mel = models.mel(wave, sampling_rate=RATE_HZ, return_tensors="pt").input_features
     layers = torch.stack(models.ear(mel, output_hidden_states=True).hidden_states, 2)
-    layers = layers[:, : 2 * (len(wave) // 640)]
-    layers = torch.cat([torch.zeros_like(layers[:, :4]), layers, torch.zeros_like(layers[:, :6])], 1)
-    clips = [layers[:, 4 * frame : 4 * frame + HEARD].unsqueeze(0) for frame in range(RENDERED)]
-    told = [models.audio_projection(clip)[0, 0] for clip in clips]
-    return told, [models.audio_projection(torch.zeros_like(clip))[0, 0] for clip in clips]
+    # Two positions for each 25th of a second of speech, with room for the first and the last frame's surroundings.
+    padded = functional.pad(layers.narrow(1, 0, len(wave) // 640 * 2), (0, 0, 0, 0, 4, 6))
+    silence = padded.new_zeros(1, 1, HEARD, *padded.shape[2:])
+    told, quiet = [], []
+    for frame in range(RENDERED):
+        told.append(models.audio_projection(padded.narrow(1, 4 * frame, HEARD)[:, None])[0, 0])
+        quiet.append(models.audio_projection(silence)[0, 0])
+    return told, quiet
 
 
 def felt_frame_by_frame(models: Models, prior: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

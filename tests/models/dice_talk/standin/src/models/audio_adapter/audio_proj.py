@@ -5,16 +5,13 @@ from diffusers import ModelMixin
 
 
 class AudioProjModel(ModelMixin):  # type: ignore[misc]
-    """Called with (batch, frames, positions, blocks, channels); answers (batch, frames, tokens, width)."""
+    """Called with (batch, frames, positions, blocks, channels); answers (batch, frames, tokens, width).
+
+    The names of modules, classes and arguments are the interface; the arithmetic is our own, here and beside.
+    """
 
     def __init__(
-        self,
-        seq_len: int = 5,
-        blocks: int = 12,
-        channels: int = 768,
-        intermediate_dim: int = 512,
-        output_dim: int = 768,
-        context_tokens: int = 32,
+        self, *, blocks: int, channels: int, context_tokens: int, intermediate_dim: int, output_dim: int, seq_len: int
     ) -> None:
         super().__init__()
         self.hear = torch.nn.Linear(seq_len * blocks * channels, intermediate_dim)

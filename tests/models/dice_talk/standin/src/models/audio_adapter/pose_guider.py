@@ -8,14 +8,9 @@ from torch.nn import functional
 class PoseGuider(ModelMixin):  # type: ignore[misc]
     """Called with (batch, 3, frames, height, width); answers (batch, channels, frames, height / 8, width / 8)."""
 
-    def __init__(
-        self,
-        conditioning_embedding_channels: int,
-        conditioning_channels: int = 3,
-        block_out_channels: tuple[int, ...] = (16, 32, 64, 128),
-    ) -> None:
+    def __init__(self, *, block_out_channels: tuple[int, ...], conditioning_embedding_channels: int) -> None:
         super().__init__()
-        self.inner = torch.nn.Conv3d(conditioning_channels, block_out_channels[0], 1)
+        self.inner = torch.nn.Conv3d(3, block_out_channels[0], 1)
         self.outer = torch.nn.Conv3d(block_out_channels[0], conditioning_embedding_channels, 1)
 
     def forward(self, conditioning: torch.Tensor) -> torch.Tensor:

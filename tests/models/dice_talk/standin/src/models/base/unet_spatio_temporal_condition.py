@@ -94,7 +94,6 @@ class UNetSpatioTemporalConditionModel(ModelMixin, ConfigMixin):  # type: ignore
 
 def add_ip_adapters(unet: Any, num_adapter_embeds: list[int], scale: list[float]) -> Any:
     """Gives every attention keys and values for each further input."""
-    assert len(num_adapter_embeds) == len(scale)
     config = unet.config
     for attention in (unet.space, unet.time):
         attention.processor = Adapter(config.block_out_channels[0], config.cross_attention_dim, scale)

@@ -17,7 +17,7 @@ class EmotionModel(torch.nn.Module):  # type: ignore[misc]
         self.bank = torch.nn.Embedding(ENTRIES, WIDTH)
         self.classifier = torch.nn.Linear(WIDTH, 22)
 
-    def forward(self, emo_prompts: torch.Tensor, emo_prompt_mask: Any = None, retrieval: bool = True) -> Any:
+    def forward(self, emo_prompts: torch.Tensor, retrieval: bool) -> Any:
         query = self.ask(emo_prompts[:, :, 0]) + self.place
         likeness = query @ self.bank.weight.T
         weights = (

@@ -73,7 +73,6 @@ class Memory:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.stub = cast("MemoryServiceAsyncStub", memory_pb2_grpc.MemoryServiceStub(channel))
         self._references: LastUsed[str, bytes] = LastUsed(REFERENCES_MAX)
-        self._fitted: LastUsed[tuple[str, str], bytes] = LastUsed(REFERENCES_MAX)
 
     async def recall(self, request: memory.RecallRequest) -> memory.RecallResponse:
         """Recalls an identity and the last turns."""
@@ -103,16 +102,12 @@ class Memory:
             reference_digest=identity.voice.digest,
             model_digest=model_digest,
         )
-        key = (identity.voice.digest, model_digest)
-        if key not in self._fitted:
-            try:
-                async with clients.calling("memory"):
-                    found = await self.stub.GetDerived(request, **clients.options(MEMORY_TIMEOUT_S))
-            except ServiceError as error:
-                log.info("voice will be fitted", extra={"identity": identity.id, "why": str(error)})
-                return b""
-            return self._fitted.get(key, lambda: found.content)
-        return self._fitted.get(key, bytes)
+        try:
+            async with clients.calling("memory"):
+                return (await self.stub.GetDerived(request, **clients.options(MEMORY_TIMEOUT_S))).content
+        except ServiceError as error:
+            log.info("voice will be fitted", extra={"identity": identity.id, "why": str(error)})
+            return b""
 
     async def keep_fitted_voice(self, identity: memory.Identity, model_digest: str, content: bytes) -> None:
         """Keeps the identity's voice as a model fitted it; a failure is logged only."""

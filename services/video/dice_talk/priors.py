@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.lib import format as npy
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 CLASSES: Final[tuple[str, ...]] = ("neutral", "happy", "surprised", "angry", "fear", "sad", "disgusted", "contempt")
 """Names of the files, and of the wheel's classes."""
@@ -61,7 +61,8 @@ def read_pickled(file: Path) -> torch.Tensor:
 
 def convert(folder: Path, to: Path) -> None:
     """Writes the priors of all classes in `folder` to one file of safetensors."""
-    save_file({name: read_pickled(folder / f"{name}.npy") for name in CLASSES}, to)
+    # Not by `save_file`, whose file its owner alone can read: a container runs as another user.
+    to.write_bytes(save({name: read_pickled(folder / f"{name}.npy") for name in CLASSES}))
 
 
 def read(file: Path) -> Mapping[str, torch.Tensor]:

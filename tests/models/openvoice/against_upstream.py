@@ -10,6 +10,7 @@ numba, which these import beside, nothing is called.
 import argparse
 import importlib
 import importlib.util
+import math
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -65,7 +66,8 @@ class Table:
         if ours.shape != theirs.shape:
             raise SystemExit(f"FAIL {what}: shapes {tuple(ours.shape)} and {tuple(theirs.shape)}")
         error = float((ours.double() - theirs.double()).abs().max())
-        self.worst = max(self.worst, error)
+        # Not a number is the worst of all, and no maximum by itself.
+        self.worst = max(self.worst, float("inf") if math.isnan(error) else error)
         fate = "ok  " if error <= ALLOWED else "FAIL"
         print(f"{fate} {self.label:24} {what:40} {error:.1e}  of {float(theirs.abs().max()):6.2f}")  # noqa: T201
 

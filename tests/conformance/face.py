@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import io
 import math
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from e3rg.video.v1 import video_pb2 as pb
 from e3rg.video.v1 import video_pb2_grpc
 from services.common.errors import InvalidRequest
 from services.common.images import decode_image
-from services.video.domain import Backend, Expression, Performance, Portrait, Progress, Rig, Speech, VisemeSpan
+from services.video.domain import Backend, Expression, Frame, Performance, Portrait, Progress, Rig, Speech, VisemeSpan
 from tests.conformance.voice import recording
 from tests.deployment import serving_video
 from tests.samples import png
@@ -107,6 +108,38 @@ async def film(stub: "Stub", parts: list[pb.AnimateRequest]) -> tuple[pb.FaceRea
     answers = [answer async for answer in stub.Animate(iter(parts), timeout=300)]
     assert [answer.WhichOneof("part") for answer in answers].count("ready") == 1
     return answers[0].ready, [answer.chunk for answer in answers if answer.WhichOneof("part") == "chunk"]
+
+
+class Watched:
+    """A back-end, of which a test sees how many frames it draws, and when it is let go in the middle."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._inner: Performance
+        self.frames = 0
+        self.closed = threading.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend, name)
+
+    def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
+        self._inner = self._backend.perform(rig, expression, seed, quality)
+        return self
+
+    def feed(self, speech: Speech) -> Iterator[Frame | Progress]:
+        return self._watch(self._inner.feed(speech))
+
+    def finish(self) -> Iterator[Frame | Progress]:
+        return self._watch(self._inner.finish())
+
+    def _watch(self, items: Iterator[Frame | Progress]) -> Iterator[Frame | Progress]:
+        try:
+            for item in items:
+                self.frames += not isinstance(item, Progress)
+                yield item
+        except GeneratorExit:
+            self.closed.set()
+            raise
 
 
 class FacePromises:
@@ -291,12 +324,18 @@ class FacePromises:
 
     # Ends
 
-    async def test_a_film_that_nobody_wants_stops_and_the_next_is_made(self, stub: "Stub", backend: Backend) -> None:
-        call = stub.Animate(iter(asked(speech(backend.segment_s[1] or 20.0))), timeout=300)
-        await _first_sign(call)
-        call.cancel()
-        assert (await film(stub, asked(speech(0.2))))[1]
-        assert (await stub.GetModel(pb.GetModelRequest())).backlog_s == 0
+    async def test_a_film_that_nobody_wants_stops_and_the_next_is_made(self, backend: Backend) -> None:
+        watched = Watched(backend)
+        async with serving_video(cast("Backend", watched), WHEEL) as served:
+            stub = cast("Stub", video_pb2_grpc.VideoServiceStub(served.channel))
+            duration_s = backend.segment_s[1] or 20.0
+            call = stub.Animate(iter(asked(speech(duration_s))), timeout=300)
+            await _first_sign(call)
+            call.cancel()
+            assert await asyncio.to_thread(watched.closed.wait, 120)
+            assert watched.frames < duration_s * backend.fps / 2
+            assert (await film(stub, asked(speech(0.2))))[1]
+            assert (await stub.GetModel(pb.GetModelRequest())).backlog_s == 0
 
     async def test_a_service_that_is_stopped_ends_its_film(self, backend: Backend) -> None:
         stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()

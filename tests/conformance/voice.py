@@ -6,8 +6,9 @@ it sounds, only that what is asked for changes the sound.
 
 import asyncio
 import hashlib
+import threading
 import wave
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -81,6 +82,26 @@ def asked(*texts: str, content: bytes = b"", **head: str) -> list[pb.SpeakReques
     content = content or (IDENTITIES / "anna" / "voice.wav").read_bytes()
     parts = [header(content=content, **head), pb.SpeakRequest(voice=content)]
     return parts + [pb.SpeakRequest(sentence=text) for text in texts]
+
+
+class Watched:
+    """A back-end, of which a test sees whether what it says is said to the end, and when it is let go."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.ended = False
+        self.closed = threading.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend, name)
+
+    def speak(self, texts: Sequence[str], voice: Voice, delivery: Delivery) -> Iterator[Speech]:
+        try:
+            for speech in self._backend.speak(texts, voice, delivery):
+                self.ended = self.ended or speech.ends_text
+                yield speech
+        finally:
+            self.closed.set()
 
 
 class VoicePromises:
@@ -271,11 +292,16 @@ class VoicePromises:
 
     # Ends
 
-    async def test_speech_that_nobody_wants_stops_and_the_next_is_spoken(self, stub: "Stub") -> None:
-        call = stub.Speak(iter(asked(*[LONG] * 20)), timeout=300)
-        await _first_chunk(call)
-        call.cancel()
-        assert [part async for part in stub.Speak(iter(asked("Good.")), timeout=300)][-1].HasField("sentence_end")
+    async def test_speech_that_nobody_wants_stops_and_the_next_is_spoken(self, backend: Backend) -> None:
+        watched = Watched(backend)
+        async with serving_tts(cast("Backend", watched), WHEEL) as served:
+            stub = cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel))
+            call = stub.Speak(iter(asked(f"{LONG} " * 19)), timeout=300)
+            await _first_chunk(call)
+            call.cancel()
+            assert await asyncio.to_thread(watched.closed.wait, 120)
+            assert not watched.ended
+            assert [part async for part in stub.Speak(iter(asked("Good.")), timeout=300)][-1].HasField("sentence_end")
 
     async def test_a_service_that_is_stopped_ends_what_it_was_asked(self, backend: Backend) -> None:
         stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()

@@ -82,11 +82,7 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         return pb.AddIdentityResponse(identity=added)
 
     async def RemoveIdentity(self, request: pb.RemoveIdentityRequest, context: Any) -> pb.RemoveIdentityResponse:
-        async with clients.calling("memory"):
-            removed = await self._pipeline.memory.stub.RemoveIdentity(
-                memory.RemoveIdentityRequest(identity=request.identity), **clients.options(MEMORY_TIMEOUT_S)
-            )
-        return pb.RemoveIdentityResponse(objects=removed.objects)
+        return pb.RemoveIdentityResponse(objects=await self._pipeline.memory.remove(request.identity))
 
     async def _status(self, name: str, address: str, asking: Awaitable[Any]) -> list[pb.ServiceStatus]:
         try:

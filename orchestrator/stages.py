@@ -35,7 +35,8 @@ CARD_TIMEOUT_S = 3.0
 MEMORY_TIMEOUT_S = 5.0
 STREAM_TIMEOUT_S = 600.0
 """A stream ends with its turn; this only bounds one whose caller set no deadline."""
-REFERENCES_MAX = 64
+REFERENCES_BYTES_MAX = 128 << 20
+"""Room for the references of the identities used last; one may have 16 MiB."""
 
 
 class Understanding:
@@ -68,11 +69,11 @@ class Understanding:
 
 
 class Memory:
-    """Identities and turns. The references of the identities used last are kept here, by digest."""
+    """Identities and turns. The references of the identities used last are kept here, until they are removed."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.stub = cast("MemoryServiceAsyncStub", memory_pb2_grpc.MemoryServiceStub(channel))
-        self._references: LastUsed[str, bytes] = LastUsed(REFERENCES_MAX)
+        self._references: LastUsed[tuple[str, str], bytes] = LastUsed(REFERENCES_BYTES_MAX, len)
 
     async def recall(self, request: memory.RecallRequest) -> memory.RecallResponse:
         """Recalls an identity and the last turns."""
@@ -83,7 +84,8 @@ class Memory:
         """Reads the portrait or the voice of an identity."""
         portrait = kind == memory.REFERENCE_KIND_PORTRAIT
         digest = identity.portrait.digest if portrait else identity.voice.digest
-        if digest not in self._references:
+        key = (identity.id, digest)
+        if key not in self._references:
             request = memory.GetReferenceRequest(identity=identity.id, kind=kind)
             content = bytearray()
             async with clients.calling("memory"):
@@ -91,8 +93,17 @@ class Memory:
                 async with aclosing(clients.responses(call)) as parts:
                     async for part in parts:
                         content += part.content
-            return self._references.get(digest, lambda: bytes(content))
-        return self._references.get(digest, bytes)
+            return self._references.get(key, lambda: bytes(content))
+        return self._references.get(key, bytes)
+
+    async def remove(self, identity_id: str) -> int:
+        """Removes an identity, here too; returns how many objects that were."""
+        try:
+            async with clients.calling("memory"):
+                request = memory.RemoveIdentityRequest(identity=identity_id)
+                return (await self.stub.RemoveIdentity(request, **clients.options(MEMORY_TIMEOUT_S))).objects
+        finally:
+            self._references.forget(lambda key: key[0] == identity_id)
 
     async def fitted_voice(self, identity: memory.Identity, model_digest: str) -> bytes:
         """Reads the identity's voice as a model fitted it; empty when there is none: it can always be fitted again."""

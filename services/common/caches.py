@@ -9,20 +9,31 @@ Value = TypeVar("Value")
 
 
 class LastUsed(Generic[Key, Value]):
-    """Keeps the `size` values that were used last. Not for several threads at once."""
+    """Keeps the values that were used last. Not for several threads at once.
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    Args:
+        room: How much is kept.
+        size_of: How much of it a value takes; one each unless told. One that is larger than the room is not kept.
+    """
+
+    def __init__(self, room: int, size_of: Callable[[Value], int] = lambda _: 1) -> None:
+        self._room = room
+        self._size_of = size_of
         self._values: OrderedDict[Key, Value] = OrderedDict()
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
         """Returns the value of `key`, made now if it is not kept."""
-        if key not in self._values:
-            self._values[key] = make()
-        self._values.move_to_end(key)
-        while len(self._values) > self._size:
+        value = self._values.pop(key) if key in self._values else make()
+        if self._size_of(value) <= self._room:
+            self._values[key] = value
+        while sum(map(self._size_of, self._values.values())) > self._room:
             self._values.popitem(last=False)
-        return self._values[key]
+        return value
+
+    def forget(self, which: Callable[[Key], bool]) -> None:
+        """Drops the values whose key is meant."""
+        for key in [key for key in self._values if which(key)]:
+            del self._values[key]
 
     def __contains__(self, key: Key) -> bool:
         return key in self._values

@@ -128,9 +128,11 @@ class Memory:
 
         Raises:
             NotFound: The identity is unknown.
+            FailedPrecondition: Its consent does not allow what the reference is used for.
         """
         check_id("identity", identity_id)
         record = self._found(identity_id)
+        _require(record.identity.consent, _USES[kind], identity_id)
         wanted = _reference_of(record.identity, kind)
         key = _reference_key(record, wanted)
         content = self._store.get(key)
@@ -146,10 +148,13 @@ class Memory:
 
         Raises:
             NotFound: The identity is unknown, or nothing of this kind was kept.
+            FailedPrecondition: Its consent does not allow what the reference is used for.
         """
         check_id("identity", identity_id)
         _check_derivation(derivation)
-        key = _derived_key(self._found(identity_id), derivation)
+        record = self._found(identity_id)
+        _require(record.identity.consent, _USES[derivation.kind], identity_id)
+        key = _derived_key(record, derivation)
         content = self._store.get(key)
         if content is None:
             model = derivation.model_digest[:12]

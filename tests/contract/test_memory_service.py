@@ -181,10 +181,25 @@ async def test_what_cannot_be_kept_of_a_model_is_refused_with_the_field(
     assert store.list("") == before
 
 
-async def test_nothing_is_derived_from_a_reference_whose_use_is_not_allowed(stub: "Stub") -> None:
-    await add(stub, parts(header(uses=("animate_face",))))
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "clone_voice"):
-        await stub.PutDerived(derived())
+@pytest.mark.parametrize(
+    ("allowed", "kind", "lacking"),
+    [
+        ("animate_face", pb.REFERENCE_KIND_VOICE, "clone_voice"),
+        ("clone_voice", pb.REFERENCE_KIND_PORTRAIT, "animate_face"),
+    ],
+)
+async def test_a_reference_whose_use_is_not_allowed_is_not_lent_and_nothing_is_derived_from_it(
+    stub: "Stub", allowed: str, kind: pb.ReferenceKind, lacking: str
+) -> None:
+    await add(stub, parts(header(uses=(allowed,))))
+    reference = PORTRAIT if kind == pb.REFERENCE_KIND_PORTRAIT else VOICE
+    put = derived(kind=kind, reference_digest=hashlib.sha256(reference).hexdigest())
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, f"for identity 'ada' does not include {lacking}"):
+        [piece async for piece in stub.GetReference(pb.GetReferenceRequest(identity="ada", kind=kind))]
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, f"for identity 'ada' does not include {lacking}"):
+        await stub.PutDerived(put)
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, f"for identity 'ada' does not include {lacking}"):
+        await stub.GetDerived(wanted(put))
 
 
 async def test_a_damaged_fitted_voice_is_never_served(stub: "Stub", store: FakeStore) -> None:

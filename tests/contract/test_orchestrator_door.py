@@ -151,6 +151,18 @@ async def test_an_identity_is_added_listed_read_answers_and_is_removed(stub: "St
         await stub.GetIdentity(pb.GetIdentityRequest(identity="eve"))
 
 
+async def test_references_are_read_once_and_not_kept_when_their_identity_is_removed(
+    stub: "Stub", calls: CallLog
+) -> None:
+    for turns, reads in ((2, 2), (1, 4)):
+        await add(stub, header(), portrait(), voice())
+        for _ in range(turns):
+            request = pb.RespondRequest(header=pb.RespondHeader(text="Hello.", identity="eve"))
+            assert [event async for event in stub.Respond(iter([request]), timeout=20)]
+        assert sum(call.method == "GetReference" for call in calls.calls) == reads
+        await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="eve"))
+
+
 async def test_an_unknown_identity_is_not_found(stub: "Stub") -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "identity 'bob' is unknown"):
         await stub.GetIdentity(pb.GetIdentityRequest(identity="bob"))

@@ -56,6 +56,23 @@ def test_what_was_used_last_is_kept_and_the_oldest_goes() -> None:
     assert ["a" in cache, "b" in cache, "c" in cache] == [True, False, True]
 
 
+def test_room_is_shared_by_size_and_what_is_larger_than_all_of_it_pushes_nothing_out() -> None:
+    cache: LastUsed[str, bytes] = LastUsed(10, len)
+    for key, size in (("a", 6), ("b", 4), ("c", 3)):
+        assert len(cache.get(key, partial(bytes, size))) == size
+    assert ["a" in cache, "b" in cache, "c" in cache] == [False, True, True]
+    assert cache.get("d", lambda: bytes(11)) == bytes(11)
+    assert [key in cache for key in "bcd"] == [True, True, False]
+
+
+def test_what_is_meant_is_forgotten() -> None:
+    cache: LastUsed[str, str] = LastUsed(9)
+    for key in ("ada-1", "ada-2", "bob-1"):
+        cache.get(key, lambda: "kept")
+    cache.forget(lambda key: key.startswith("ada"))
+    assert ["ada-1" in cache, "ada-2" in cache, "bob-1" in cache] == [False, False, True]
+
+
 def test_what_could_not_be_made_is_not_kept() -> None:
     cache: LastUsed[str, str] = LastUsed(2)
 

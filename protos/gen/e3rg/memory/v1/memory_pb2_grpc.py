@@ -116,7 +116,8 @@ class MemoryServiceServicer(object):
     def GetReference(self, request, context):
         """Reads a reference of an identity.
 
-        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
+        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set; FAILED_PRECONDITION when
+        its consent does not allow the reference's use, animate_face or clone_voice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,7 +127,7 @@ class MemoryServiceServicer(object):
         """Reads what a model derived from an identity's reference.
 
         Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
-        kind is not set or a digest is none.
+        kind is not set or a digest is none; FAILED_PRECONDITION when its consent does not allow the reference's use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -46,7 +46,8 @@ class MemoryServiceStub:
     ]
     """Reads a reference of an identity.
 
-    Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
+    Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set; FAILED_PRECONDITION when
+    its consent does not allow the reference's use, animate_face or clone_voice.
     """
 
     GetDerived: grpc.UnaryUnaryMultiCallable[
@@ -56,7 +57,7 @@ class MemoryServiceStub:
     """Reads what a model derived from an identity's reference.
 
     Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
-    kind is not set or a digest is none.
+    kind is not set or a digest is none; FAILED_PRECONDITION when its consent does not allow the reference's use.
     """
 
     PutDerived: grpc.UnaryUnaryMultiCallable[
@@ -142,7 +143,8 @@ class MemoryServiceAsyncStub:
     ]
     """Reads a reference of an identity.
 
-    Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
+    Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set; FAILED_PRECONDITION when
+    its consent does not allow the reference's use, animate_face or clone_voice.
     """
 
     GetDerived: grpc.aio.UnaryUnaryMultiCallable[
@@ -152,7 +154,7 @@ class MemoryServiceAsyncStub:
     """Reads what a model derived from an identity's reference.
 
     Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
-    kind is not set or a digest is none.
+    kind is not set or a digest is none; FAILED_PRECONDITION when its consent does not allow the reference's use.
     """
 
     PutDerived: grpc.aio.UnaryUnaryMultiCallable[
@@ -244,7 +246,8 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[collections.abc.Iterator[e3rg.memory.v1.memory_pb2.GetReferenceResponse], collections.abc.AsyncIterator[e3rg.memory.v1.memory_pb2.GetReferenceResponse]]:
         """Reads a reference of an identity.
 
-        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set.
+        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set; FAILED_PRECONDITION when
+        its consent does not allow the reference's use, animate_face or clone_voice.
         """
 
     @abc.abstractmethod
@@ -256,7 +259,7 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
         """Reads what a model derived from an identity's reference.
 
         Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
-        kind is not set or a digest is none.
+        kind is not set or a digest is none; FAILED_PRECONDITION when its consent does not allow the reference's use.
         """
 
     @abc.abstractmethod

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from services.common.images import decode_image
 from services.video.backends.dice_talk import DiceTalkBackend, Settings
 from services.video.dice_talk import windows
+from services.video.dice_talk.audio import RATE_HZ, AudioEncoder
 from services.video.dice_talk.clock import now_s
 from services.video.dice_talk.costs import FPS, frames_of, rendered_of
-from services.video.dice_talk.feelings import Feelings
-from services.video.dice_talk.hearing import RATE_HZ, Ear
-from services.video.dice_talk.looks import Likeness
+from services.video.dice_talk.emotion import EmotionTokens
+from services.video.dice_talk.identity import Identity
 from services.video.domain import Expression, Portrait, Progress, Speech
 
 PORTRAIT = Path(__file__).parents[1] / "services" / "memory" / "identities" / "anna" / "portrait.png"
@@ -56,25 +56,24 @@ def measure(backend: DiceTalkBackend, ways: Sequence[Callable[[], object]]) -> l
 def show_once(backend: DiceTalkBackend, portrait: Portrait, samples: NDArray[np.int16]) -> None:
     """Prints what it saves to project all frames at once, and to keep what does not change."""
     models = backend.renderer.models
-    ear, frames = Ear(models), frames_of(len(samples) / RATE_HZ)
-    heard = ear.listen(samples, RATE_HZ, frames)
+    encoder, frames = AudioEncoder(models), frames_of(len(samples) / RATE_HZ)
+    heard = encoder.listen(samples, RATE_HZ, frames)
     silence = heard.new_zeros(1, *heard.shape[1:])
 
     def frame_by_frame() -> None:
         for place in range(len(heard)):
-            ear.project(heard[place : place + 1])
-            ear.project(silence)  # as the checkout's script does
+            encoder.project(heard[place : place + 1])
+            encoder.project(silence)  # as the checkout's script does
 
     def feel_each_frame() -> None:
         for _ in range(len(heard)):
-            feelings = models.emotion_model
-            feelings(prior, retrieval=False)
-            feelings(prior * 0, retrieval=False)
+            models.emotion_model(prior, retrieval=False)
+            models.emotion_model(prior * 0, retrieval=False)
 
     prior = backend.priors["happy"].to(models.device).view(1, 1, 1, 1, -1)
-    kept = Feelings(models, backend.priors)
+    kept = EmotionTokens(models, backend.priors)
     rows = (
-        ("sound to tokens", frame_by_frame, lambda: ear.project(heard)),
+        ("sound to tokens", frame_by_frame, lambda: encoder.project(heard)),
         ("emotion to tokens", feel_each_frame, lambda: kept.tokens(HAPPY)),
         ("portrait", lambda: backend.prepare(portrait), lambda: None),
     )
@@ -93,7 +92,7 @@ def show_padding(seconds: float) -> None:
         print(f"{duration_s:>6.1f} s {windows.count(rendered_of(frames)):>24} {theirs:>12}")
 
 
-def show_tiers(backend: DiceTalkBackend, rig: Likeness, samples: NDArray[np.int16]) -> None:
+def show_tiers(backend: DiceTalkBackend, rig: Identity, samples: NDArray[np.int16]) -> None:
     """Prints, for each tier, what a segment was said to cost and what it did."""
     seconds = len(samples) / RATE_HZ
     print(

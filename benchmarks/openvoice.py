@@ -103,7 +103,7 @@ def converters(folder: Path, options: argparse.Namespace) -> None:
     report("converter, one sentence", measure(ways, options.repeats, options.device), options.speech_s)
     batch: dict[str, Way] = {
         f"{ROWS} sentences, one after another": lambda: [
-            vocoder(several.row(row).latents, None, several.row(row).condition) for row in range(ROWS)
+            vocoder(several.latents[row : row + 1], None, several.condition[row : row + 1]) for row in range(ROWS)
         ],
         f"{ROWS} sentences, in a batch": lambda: vocoder(several.latents, None, several.condition),
     }

@@ -5,6 +5,9 @@
 Each replica is a process of its own that serves the real contract. Its renderer only waits, a fixed time per second of
 film and in steps, as a caller waits for a GPU that is busy with nothing else; what is measured is everything around
 it: cutting, spreading over the replicas, order, seams. The speech is a tone with pauses, there at once.
+
+The last two rows are a turn that meets two replicas, one of them busy with all of another turn just like it: first as
+if nobody asked the replicas for their backlog, then as it is.
 """
 
 import argparse
@@ -15,8 +18,8 @@ import math
 import multiprocessing
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -36,7 +39,7 @@ from orchestrator.messages import Scene
 from orchestrator.stages import Video
 from services.common import clients, server
 from services.common.inference import InferenceQueue
-from services.video.domain import Expression, Frame, Performance, Portrait, Progress, Rig, Speech, Studio
+from services.video.domain import Expression, Frame, Performance, Portrait, Progress, Rig, Segments, Speech, Studio
 from services.video.servicer import VideoServicer
 
 RATE_HZ = 16_000
@@ -55,7 +58,7 @@ class WaitingBackend:
     fps = 25
     size_px = 128
     qualities: tuple[str, ...] = ("full",)
-    segment_s = (4.0, 8.0)
+    segments: Segments | None = Segments(first_s=2.0, min_s=4.0, max_s=8.0)
 
     def __init__(self, work: float) -> None:
         self.work = work
@@ -123,8 +126,8 @@ def serve(work: float, told: Connection) -> None:
 
 
 @asynccontextmanager
-async def replicas(count: int, work: float) -> AsyncIterator[Video]:
-    """Runs so many replicas, and gives the stage that calls them."""
+async def replicas(count: int, work: float) -> AsyncIterator[list[str]]:
+    """Runs so many replicas; gives their addresses."""
     spawn = multiprocessing.get_context("spawn")
     processes, ends = [], []
     try:
@@ -135,10 +138,7 @@ async def replicas(count: int, work: float) -> AsyncIterator[Video]:
             theirs.close()
             processes.append(process)
             ends.append(mine)
-        ports = [await asyncio.to_thread(end.recv) for end in ends]
-        async with AsyncExitStack() as stack:
-            addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
-            yield Video(await stack.enter_async_context(clients.open_channel(f"ipv4:{addresses}")))
+        yield [f"127.0.0.1:{await asyncio.to_thread(end.recv)}" for end in ends]
     finally:
         for end in ends:
             end.close()
@@ -146,10 +146,31 @@ async def replicas(count: int, work: float) -> AsyncIterator[Video]:
             await asyncio.to_thread(process.join)
 
 
-def reply() -> tts.SpeechChunk:
+class Unasked(Video):
+    """The stage as if replicas did not tell their backlog: each segment stays where the channel's round lands it."""
+
+    async def animate(
+        self, parts: AsyncIterator[video_pb2.AnimateRequest], timeout_s: float = DEADLINE_S
+    ) -> AsyncGenerator[video_pb2.AnimateResponse]:
+        """Animates a segment."""
+        async with aclosing(super().animate(parts, timeout_s)) as answers:
+            async for answer in answers:
+                if answer.HasField("ready"):
+                    answer.ready.backlog_s = 0
+                yield answer
+
+
+@asynccontextmanager
+async def calling(addresses: list[str], stage: type[Video] = Video) -> AsyncIterator[Video]:
+    """Gives the stage that calls the replicas at these addresses."""
+    async with clients.open_channel(f"ipv4:{','.join(addresses)}") as channel:
+        yield stage(channel)
+
+
+def reply(sentences: int) -> tts.SpeechChunk:
     """Sentences of a tone, and pauses."""
     random, parts = np.random.default_rng(7), []
-    for _ in range(SENTENCES):
+    for _ in range(sentences):
         count = round(random.uniform(*SENTENCE_S) * RATE_HZ)
         parts += [8000 * np.sin(np.arange(count) * 2 * np.pi * 220 / RATE_HZ), np.zeros(round(PAUSE_S * RATE_HZ))]
     return tts.SpeechChunk(samples=np.concatenate(parts).astype("<i2").tobytes(), sample_rate_hz=RATE_HZ)
@@ -200,22 +221,31 @@ async def measure(stage: Video, speech: tts.SpeechChunk) -> Measured:
     return Measured(arrived_s[0], arrived_s[-1], segments)
 
 
-async def compare(counts: list[int], work: float) -> None:
-    """Prints a row for each number of replicas."""
-    speech = reply()
+async def compare(counts: list[int], work: float, sentences: int = SENTENCES) -> None:
+    """Prints a row for each number of replicas, and two of what another turn costs."""
+    speech = reply(sentences)
     speech_s = len(speech.samples) / 2 / RATE_HZ
     print(f"{speech_s:.1f} s of speech, {work:g} s of rendering for each second of film")
-    print(f"{'replicas':>8}{'segments':>10}{'first chunk':>13}{'finish':>10}{'of the first row':>18}{'1/k':>7}")
-    first: Measured | None = None
-    for count in counts:
-        async with replicas(count, work) as stage:
-            found = await measure(stage, speech)
-        first = first or found
-        print(
-            f"{count:8}{found.segments:10}{found.first_s:11.2f} s{found.finish_s:8.2f} s"
-            f"{found.finish_s / first.finish_s:17.2f}x{counts[0] / count:7.2f}",
-            flush=True,
-        )
+    print(f"{'replicas':30}{'segments':>10}{'first chunk':>13}{'finish':>10}{'of the first row':>18}{'1/k':>7}")
+    async with replicas(max(*counts, 2), work) as addresses:
+        first: Measured | None = None
+        for count in counts:
+            async with calling(addresses[:count]) as stage:
+                found = await measure(stage, speech)
+            first = first or found
+            print(f"{count:<30}{row(found, first)}{counts[0] / count:7.2f}", flush=True)
+        for name, kind in (("2, one busy, not asked", Unasked), ("2, one busy, asked", Video)):
+            async with calling(addresses[:1]) as alone, calling(addresses[:2], kind) as stage:
+                other = asyncio.create_task(measure(alone, speech))
+                while not other.done() and not (await alone.model()).backlog_s:
+                    await asyncio.sleep(0.01)
+                print(f"{name:30}{row(await measure(stage, speech), first or found)}", flush=True)
+                await other
+
+
+def row(found: Measured, first: Measured) -> str:
+    """What was measured, beside what was first."""
+    return f"{found.segments:10}{found.first_s:11.2f} s{found.finish_s:8.2f} s{found.finish_s / first.finish_s:17.2f}x"
 
 
 def main() -> int:

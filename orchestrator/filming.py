@@ -1,8 +1,8 @@
 """Films a reply: in one call while it is spoken, or in segments that are rendered beside each other.
 
 A renderer that draws faster than speech comes gets the speech as it comes. One that needs more time, and takes a few
-seconds of speech at once, gets a call per segment as soon as that is spoken: the channel spreads them over the
-replicas, and what they answer is handed on in the order of the reply.
+seconds of speech at once, gets a call per segment as soon as that is spoken and the one before it has found its place:
+each by the replica that can begin soonest, and what they answer is handed on in the order of the reply.
 """
 
 import asyncio
@@ -16,14 +16,25 @@ from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2 as video
 from orchestrator.flow import Flow, watched
 from orchestrator.messages import Scene, to_animate, to_animate_segment
+from orchestrator.replicas import Place, Replicas, accepted
 from orchestrator.segments import Segment, cut
 from orchestrator.stages import Video
-from services.common.errors import BackendFailed, FailedPrecondition, NotReady, Overloaded, ServiceError
+from services.common.errors import (
+    BackendFailed,
+    DeadlineExceeded,
+    FailedPrecondition,
+    NotReady,
+    Overloaded,
+    ServiceError,
+)
 
 RETRY_S_MIN, RETRY_S_MAX = 0.25, 1.0
-"""Pauses before a segment is sent again: another replica may be free long before the one that refused it."""
+"""Pauses before a segment is sent again where waiting helps: another replica may be free long before the one that
+refused it, or come back."""
 TRIES_MAX = 8
 """How often a segment is sent when waiting does not help, only another replica."""
+FAILURES_MAX = 1
+"""How often a replica may fail or hang over a segment; the next time, it is the segment's own fault."""
 
 
 @dataclass
@@ -31,6 +42,10 @@ class _Take:
     """One segment being filmed."""
 
     segment: Segment
+    wish: asyncio.Future[str]
+    """The tier that is wished: that of the segment before it, and so not known before that is accepted."""
+    accepted: asyncio.Future[str]
+    """The tier that it is rendered with, once a replica has given it a place."""
     chunks: Flow[pb.VideoChunk] = field(default_factory=Flow)
     shooting: asyncio.Task[None] | None = None
 
@@ -64,8 +79,7 @@ class Camera:
         self._lowered = lowered
         self._takes: list[_Take] = []
         self._lost: tuple[Segment, ServiceError] | None = None
-        self._tier: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """What the first segment is rendered with, and so what the others shall be."""
+        self._replicas = Replicas()
 
     async def film(self, scene: Scene, speech: Flow[tts.SpeechChunk]) -> AsyncGenerator[pb.VideoChunk]:
         """Yields the video of the speech; closing this stops every call.
@@ -80,9 +94,12 @@ class Camera:
 
     async def _as_it_comes(self, scene: Scene, speech: Flow[tts.SpeechChunk]) -> AsyncGenerator[pb.VideoChunk]:
         parts = self._stage.animate(to_animate(scene, self._wish, aiter(speech)))
-        async with aclosing(self._chunks(parts, self._wish, "the reply", lambda: speech.last_s)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        async with aclosing(watched("video", parts, self._idle_s, lambda: speech.last_s)) as answers:
+            place = await accepted(answers)
+            self._tell(place.ready.quality, self._wish, "the reply")
+            async with aclosing(_chunks(place)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     async def _in_segments(self, scene: Scene, speech: Flow[tts.SpeechChunk]) -> AsyncGenerator[pb.VideoChunk]:
         takes: Flow[_Take] = Flow()
@@ -107,13 +124,15 @@ class Camera:
 
     async def _cut(self, scene: Scene, speech: Flow[tts.SpeechChunk], takes: Flow[_Take]) -> None:
         """Begins a take for every segment as soon as it is spoken, until one is lost."""
-        model = self._model
+        new_future = asyncio.get_running_loop().create_future
+        wish: asyncio.Future[str] = new_future()
+        wish.set_result(self._wish)
         try:
-            shortest_and_longest_s = (model.segment_min_s, model.segment_max_s)
-            async for segment in cut(aiter(speech), scene.sample_rate_hz, model.fps, shortest_and_longest_s):
+            async for segment in cut(aiter(speech), scene.sample_rate_hz, self._model):
                 if self._lost:
                     return
-                take = _Take(segment)
+                take = _Take(segment, wish, accepted=new_future())
+                wish = take.accepted
                 self._takes.append(take)
                 take.shooting = asyncio.create_task(self._shoot(scene, take))
                 takes.put(take)
@@ -121,62 +140,47 @@ class Camera:
             takes.end()
 
     async def _shoot(self, scene: Scene, take: _Take) -> None:
-        """Has a segment rendered, by another replica when one refuses it or is gone."""
-        tries = 0
+        """Has a segment rendered, by another replica when one refuses it, is gone, fails or hangs."""
+        tries = failures = 0
         try:
             while True:
                 try:
                     return await self._call(scene, take)
-                except (Overloaded, NotReady) as error:
-                    tries += 1
-                    pause_s = self._pause_s(error, tries)
-                    if take.chunks.first_s or pause_s is None:
+                except (Overloaded, NotReady, BackendFailed, DeadlineExceeded) as error:
+                    room_s = error.retry_after_s if isinstance(error, Overloaded) else None
+                    tries += room_s is None
+                    failures += isinstance(error, BackendFailed | DeadlineExceeded)
+                    exhausted = tries >= TRIES_MAX or failures > FAILURES_MAX
+                    if take.chunks.first_s or exhausted or self._left_s() <= max(room_s or 0, RETRY_S_MIN):
                         raise
-                await asyncio.sleep(pause_s)
+                    if room_s is not None or isinstance(error, NotReady):
+                        await asyncio.sleep(min(max(room_s or 0, RETRY_S_MIN), RETRY_S_MAX))
         except ServiceError as error:
             self._lose(take.segment, error)
         finally:
             take.chunks.end()
 
     async def _call(self, scene: Scene, take: _Take) -> None:
-        number, wish = take.segment.number, self._wish
-        if number > 1:
-            wish = await asyncio.shield(self._tier)
-        started_s = time.monotonic()
-        parts = self._stage.animate(to_animate_segment(scene, wish, take.segment), self._left_s())
-        async with aclosing(self._chunks(parts, wish, f"segment {number}", lambda: started_s)) as chunks:
-            async for chunk in chunks:
+        """Has a segment rendered by the replica that can begin soonest."""
+        wish = await asyncio.shield(take.wish)
+
+        def ask() -> AsyncGenerator[video.AnimateResponse]:
+            asked_s = time.monotonic()
+            parts = self._stage.animate(to_animate_segment(scene, wish, take.segment), self._left_s())
+            return watched("video", parts, self._idle_s, lambda: asked_s)
+
+        async with self._replicas.place(ask) as place:
+            if not take.accepted.done():
+                take.accepted.set_result(place.ready.quality)
+            self._tell(place.ready.quality, wish, f"segment {take.segment.number}")
+            async for chunk in _chunks(place):
                 take.chunks.put(chunk)
 
-    async def _chunks(
-        self, parts: AsyncGenerator[video.AnimateResponse], wish: str, what: str, fed_s: Callable[[], float]
-    ) -> AsyncGenerator[pb.VideoChunk]:
-        """Yields a call's video; the first chunk says its type and quality."""
-        head = pb.VideoChunk()
-        async with aclosing(watched("video", parts, self._idle_s, fed_s)) as answers:
-            async for answer in answers:
-                match answer.WhichOneof("part"):
-                    case "ready":
-                        head = pb.VideoChunk(mime_type=answer.ready.mime_type, quality=answer.ready.quality)
-                        self._begin(answer.ready.quality, wish, what)
-                    case "chunk":
-                        head.content = answer.chunk
-                        yield head
-                        head = pb.VideoChunk()
-
-    def _begin(self, quality: str, wish: str, what: str) -> None:
-        """Notes the quality that a call is rendered with."""
-        if not self._tier.done():
-            self._tier.set_result(quality)
+    def _tell(self, quality: str, wish: str, what: str) -> None:
+        """Tells when there was no time for the quality that was wished."""
         wished = wish or next(iter(self._model.qualities), quality)
         if quality != wished:
             self._lowered(f"{what} is rendered as {quality!r} instead of {wished!r}: there is no time for better")
-
-    def _pause_s(self, error: Overloaded | NotReady, tries: int) -> float | None:
-        """How long to wait before a segment is sent again; None when that is of no use."""
-        if isinstance(error, Overloaded) and error.retry_after_s < self._left_s():
-            return min(max(error.retry_after_s, RETRY_S_MIN), RETRY_S_MAX)
-        return RETRY_S_MIN if tries < TRIES_MAX and self._left_s() > RETRY_S_MIN else None
 
     def _lose(self, segment: Segment, error: ServiceError) -> None:
         """Gives up a segment, and with it all after it."""
@@ -191,3 +195,13 @@ def _naming(segment: Segment, error: ServiceError) -> ServiceError:
     if isinstance(error, FailedPrecondition):
         return error
     return BackendFailed(f"segment {segment.number} (from {segment.start_s:.2f} s on): {error}")
+
+
+async def _chunks(place: Place) -> AsyncGenerator[pb.VideoChunk]:
+    """Yields an accepted call's video; the first chunk says its type and quality."""
+    head = pb.VideoChunk(mime_type=place.ready.mime_type, quality=place.ready.quality)
+    async for answer in place.answers:
+        if answer.HasField("chunk"):
+            head.content = answer.chunk
+            yield head
+            head = pb.VideoChunk()

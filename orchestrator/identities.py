@@ -20,10 +20,15 @@ async def add_identity(
     """Checks an identity's references and keeps it.
 
     Raises:
-        InvalidRequest: A part is out of order, or a reference cannot be used; the text says why.
+        InvalidRequest: A part is out of order, the voice does not speak the language, or a reference cannot be used;
+            the text says why.
         AlreadyExists: The id is taken.
     """
     header, portrait, voice = await _read(aiter(parts))
+    languages = (await tts_stage.model()).languages
+    if header.profile.language and header.profile.language not in languages:
+        problem = f"{header.profile.language!r} is not spoken by the voice; use one of: {', '.join(languages)}"
+        raise InvalidRequest("header.profile.language", problem)
     await video_stage.check(_portrait(portrait))
     await tts_stage.check(_voice(voice))
     async with clients.calling("memory"):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.tts.v1 import tts_pb2 as tts
+from e3rg.video.v1 import video_pb2 as video
 
 AROUND_S = 0.06
 """What must be quiet before and after a cut. The video's encoder leaves out up to 21 ms of sound after a cut and fades
@@ -47,17 +48,16 @@ class Segment:
 
 
 async def cut(
-    speech: AsyncIterator[tts.SpeechChunk], sample_rate_hz: int, fps: int, segment_s: tuple[float, float]
+    speech: AsyncIterator[tts.SpeechChunk], sample_rate_hz: int, renderer: video.GetModelResponse
 ) -> AsyncIterator[Segment]:
     """Yields the segments of a reply, each as soon as its speech is complete.
 
     Args:
         speech: The reply as it is spoken.
         sample_rate_hz: Its rate.
-        fps: Frames of video per second.
-        segment_s: The least and the most speech of a segment; only the last may be shorter.
+        renderer: Its frames per second, and how much speech it takes at once.
     """
-    cutter = Cutter(sample_rate_hz, fps, segment_s)
+    cutter = Cutter(sample_rate_hz, renderer)
     async for chunk in speech:
         for segment in cutter.add(np.frombuffer(chunk.samples, "<i2"), chunk.phonemes):
             yield segment
@@ -70,75 +70,84 @@ class Cutter:
     """Takes speech as it comes and gives the segments that are complete.
 
     The first segment ends at the first pause that leaves it long enough, so that its rendering begins early. The
-    others do too, but only where as much as the shortest segment is left behind them. Without a pause, the cut falls
-    on the quietest place.
+    others do too, but only where as much as the shortest segment is left behind them. Of several pauses after which the
+    segment costs the same, the last one is taken. Without a pause, the cut falls on the quietest place.
     """
 
     sample_rate_hz: int
-    fps: int
-    segment_s: tuple[float, float]
+    renderer: video.GetModelResponse
     _samples: NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
     _phonemes: list[common.Phoneme] = field(default_factory=list)
+    _levels: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     _number: int = 0
     _first_frame: int = 0
     _loudest: float = 0.0
 
     def __post_init__(self) -> None:
         # A cut falls on a frame of video that begins with a sample: then no segment is part of a sample too long.
-        self._step_frames = self.fps // math.gcd(self.sample_rate_hz, self.fps)
-        self._step = self.sample_rate_hz * self._step_frames // self.fps
+        renderer = self.renderer
+        self._step_frames = renderer.fps // math.gcd(self.sample_rate_hz, renderer.fps)
+        self._step = self.sample_rate_hz * self._step_frames // renderer.fps
         self._around = round(AROUND_S * self.sample_rate_hz)
-        least_s, most_s = self.segment_s
-        self._most = max(1, int(most_s * self.sample_rate_hz / self._step))
-        self._least = min(max(1, math.ceil(least_s * self.sample_rate_hz / self._step)), self._most)
+        self._most = max(1, int(renderer.segment_max_s * self.sample_rate_hz / self._step))
+        self._least, self._first = (
+            min(max(1, math.ceil(seconds * self.sample_rate_hz / self._step)), self._most)
+            for seconds in (renderer.segment_min_s, renderer.segment_first_s)
+        )
+        self._window = max(1, int(renderer.segment_window_s * self.sample_rate_hz / self._step))
 
     def add(self, samples: NDArray[np.int16], phonemes: Sequence[common.Phoneme]) -> Iterator[Segment]:
         """Takes the next stretch; times of the sounds that begin in it count from the start of the reply."""
         self._samples = np.append(self._samples, samples)
         self._phonemes += phonemes
+        self._listen(len(self._samples) - self._around)
         while steps := self._place():
             yield self._take(steps * self._step)
 
     def finish(self) -> Iterator[Segment]:
         """Gives what remains."""
+        self._listen(len(self._samples))
         while steps := self._place(ended=True):
             yield self._take(steps * self._step)
         if len(self._samples):
             yield self._take(len(self._samples))
 
+    def _listen(self, until: int) -> None:
+        """Notes how loud it is around each new line of the grid, up to the sample `until`, as root mean square."""
+        lines = np.arange(len(self._levels), until // self._step + 1) * self._step
+        if not len(lines):
+            return
+        begin = max(int(lines[0]) - self._around, 0)
+        energy = np.concatenate(([0.0], np.cumsum(np.square(self._samples[begin:].astype(np.float64)))))
+        start = np.maximum(lines - self._around, 0) - begin
+        end = np.minimum(lines + self._around, len(self._samples)) - begin
+        levels = np.sqrt((energy[end] - energy[start]) / np.maximum(end - start, 1))
+        self._levels = np.append(self._levels, levels)
+        self._loudest = max(self._loudest, float(levels.max()))
+
     def _place(self, ended: bool = False) -> int:
         """Where to cut, in steps of the grid from the start of what waits; 0 when not yet, or not again."""
-        length = len(self._samples)
-        within = (length if ended else length - self._around) // self._step
-        lines = np.arange(self._least, min(self._most, within) + 1)
+        lines = np.arange(self._least if self._number else self._first, min(self._most + 1, len(self._levels)))
         if not len(lines):
             return 0
-        levels = self._levels(np.arange(length // self._step + 1))
-        self._loudest = max(self._loudest, float(levels.max()))
-        quiet = levels <= QUIET * self._loudest
+        quiet = self._levels <= QUIET * self._loudest
         # A pause that nothing has followed yet may be the end.
         last_loud = int(np.flatnonzero(~quiet)[-1]) if not quiet.all() else 0
-        left_behind = 0 if not self._number and not ended else self._least
-        good = lines[(lines < last_loud) & (lines + left_behind <= length // self._step)]
-        pauses = good[quiet[good]]
-        if len(pauses):
-            return int(pauses[0])
-        if length <= (self._most + (0 if ended else left_behind)) * self._step + (0 if ended else self._around):
+        pauses = lines[quiet[lines] & (lines < last_loud)]
+        length = len(self._samples) // self._step
+        left_behind = self._least if self._number or ended else 0
+        good = pauses[pauses + left_behind <= length]
+        border = min(-(-int(good[0]) // self._window) * self._window, self._most) if len(good) else 0
+        must = len(self._levels) > self._most + left_behind + 1
+        if len(good) and (ended or must or (last_loud > border and border + left_behind <= length)):
+            return int(good[good <= border][-1])
+        if len(self._samples) <= self._most * self._step if ended else not must:
             return 0
         # It must be cut now: rather in a pause, and with a short end left, than in a word.
-        pauses = lines[quiet[lines] & (lines < last_loud)]
-        return int(pauses[0] if len(pauses) else lines[np.argmin(levels[lines])])
-
-    def _levels(self, lines: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How loud it is around each line of the grid, as root mean square."""
-        energy = np.concatenate(([0.0], np.cumsum(np.square(self._samples.astype(np.float64)))))
-        start = np.maximum(lines * self._step - self._around, 0)
-        end = np.minimum(lines * self._step + self._around, len(self._samples))
-        levels: NDArray[np.float64] = np.sqrt((energy[end] - energy[start]) / np.maximum(end - start, 1))
-        return levels
+        return int(pauses[0] if len(pauses) else lines[np.argmin(self._levels[lines])])
 
     def _take(self, count: int) -> Segment:
-        start_s = self._first_frame / self.fps
+        start_s = self._first_frame / self.renderer.fps
         end_s = start_s + count / self.sample_rate_hz
         mine = [_part(sound, start_s, end_s) for sound in self._phonemes if sound.start_s < end_s - INSTANT_S]
         self._number += 1
@@ -146,6 +155,7 @@ class Cutter:
             self._number, self._first_frame, start_s, self._samples[:count], self.sample_rate_hz, tuple(mine)
         )
         self._samples = self._samples[count:]
+        self._levels = self._levels[count // self._step :]
         self._phonemes = [sound for sound in self._phonemes if sound.start_s + sound.duration_s > end_s + INSTANT_S]
         self._first_frame += count // self._step * self._step_frames
         return segment

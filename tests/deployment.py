@@ -27,7 +27,7 @@ from services.mllm.domain import Backend as MllmBackend
 from services.mllm.domain import Level
 from services.mllm.servicer import MllmServicer
 from services.tts.domain import Backend as TtsBackend
-from services.tts.domain import Speaker
+from services.tts.domain import Voices
 from services.tts.servicer import TtsServicer
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
@@ -103,7 +103,7 @@ async def serving_tts(
     backend: TtsBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1
 ) -> AsyncIterator[Served]:
     queue = InferenceQueue("tts", "fake", waiting_max)
-    servicer = TtsServicer("fake", backend, Speaker(backend, 4), queue, wheel)
+    servicer = TtsServicer("fake", backend, Voices(backend, 4), queue, wheel)
     async with serving(
         "e3rg.tts.v1.TtsService", lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to), grace_s
     ) as served:

@@ -174,8 +174,10 @@ class FakeVoice:
 
     model = "fake voice"
     digest = "5" * 64
+    fitting = 1
     sample_rate_hz = 16_000
     languages: tuple[str, ...] = ("en",)
+    texts_max = 1
     sentence_s = 0.5
     pause_s = 0.0
     crescendo = 0
@@ -191,11 +193,15 @@ class FakeVoice:
         self.before: Callable[[str], None] = go_on
         self.stopped = Closing()
 
+    def check(self, reference: tts.VoiceReference) -> None:
+        self.before("check")
+        if not reference.samples.any():
+            raise InvalidRequest("voice", "it is silent; send a recording of speech")
+
     def prepare(self, references: Sequence[tts.VoiceReference], profile: tts.Profile) -> tts.Voice:
         self.before("prepare")
         for reference in references:
-            if not reference.samples.any():
-                raise InvalidRequest("voice", "it is silent; send a recording of speech")
+            self.check(reference)
             self.prepared.append((reference, profile))
         return object()
 
@@ -242,7 +248,7 @@ class FakeFace:
     fps = 25
     size_px = 64
     qualities: tuple[str, ...] = ("full",)
-    segment_s: tuple[float, float] = (0.0, 0.0)
+    segments: video.Segments | None = None
 
     def __init__(self) -> None:
         self.classes: tuple[str, ...] = ("neutral", "happy", "sad")
@@ -306,7 +312,8 @@ class FakePainter(FakeFace):
 
     model = "fake painter"
     qualities: tuple[str, ...] = ("fine", "draft")
-    segment_s: tuple[float, float] = (0.4, 1.2)
+    window_s = 0.4
+    segments: video.Segments | None = video.Segments(first_s=window_s, min_s=window_s, max_s=1.2)
     steps: Mapping[str, int] = {"fine": 8, "draft": 2}
     step_s = 0.01
 
@@ -316,7 +323,7 @@ class FakePainter(FakeFace):
         """Quality and seconds of what was begun."""
 
     def cost_s(self, duration_s: float, quality: str) -> float:
-        return self.steps[quality] * self.step_s * int(np.ceil(duration_s / self.segment_s[0]))
+        return self.steps[quality] * self.step_s * int(np.ceil(duration_s / self.window_s))
 
     def perform(self, rig: video.Rig, expression: video.Expression, seed: int, quality: str) -> video.Performance:
         self.shown.append((expression, seed))

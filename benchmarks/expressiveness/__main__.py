@@ -1,6 +1,6 @@
 """Films replies of every ready identity in every emotion and measures what the finished films show.
 
-    make models WITH=judges
+    make models WITH='judges kokoro'
     pip install 'e3rg[bench]'
     python -m benchmarks.expressiveness [--identity NAME]… [--keep FOLDER]
 
@@ -14,13 +14,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.expressiveness import agreement, controls, tables
-from benchmarks.expressiveness.faces import Eye, Sight
+from benchmarks.expressiveness.faces import Eye, Sight, faces
 from benchmarks.expressiveness.judges import Facex, Judge, WhatTheFace
 from benchmarks.expressiveness.likeness import Likeness
 from benchmarks.expressiveness.lips import gap_mm
 from benchmarks.expressiveness.takes import LINES, Set
 from perception.face import FaceReader
+from perception.speaker import SpeakerReader
 from services.memory.ready import ready_identities
 from services.tts.backends import hibari
 from services.video.backends import portrait
@@ -39,9 +43,10 @@ def main() -> int:
     voice, face = hibari.create(), portrait.create()
     try:
         judges: list[Judge] = [Facex(settings.models_dir), WhatTheFace(settings.models_dir)]
+        speaker = SpeakerReader(settings.models_dir / "ge2e" / "pretrained.pt")
         eye = Eye(FaceReader(settings.models_dir), judges, Likeness(settings.models_dir))
     except FileNotFoundError as error:
-        print(f"{error} is missing; `make models WITH=judges` fetches it", file=sys.stderr)
+        print(f"{error}; `make models WITH='judges kokoro'` fetches what is missing", file=sys.stderr)
         return 1
     sets = [Set(ready[name], voice, face) for name in arguments.identity or ready]
     sights = [sight for stage in sets for sight in _watch(stage, eye, arguments.keep)]
@@ -53,7 +58,11 @@ def main() -> int:
     heard = agreement.fits(agreement.listen(sight.take for sight in sights), voice.styles)
     tables.print_agreement(sights, judges[0].name, agreement.read_lines(), heard)
     if len(sets) > 1:
-        tables.print_likeness(sights, {stage.name: eye.embed(stage.portrait) for stage in sets})
+        seen, portraits = faces(sights), {stage.name: eye.embed(stage.portrait) for stage in sets}
+        tables.print_likeness("face (dlib)", seen, portraits)
+        tables.print_distances(seen, portraits)
+        recordings = {stage.name: _speaker(stage, speaker) for stage in sets}
+        tables.print_likeness("voice (GE2E)", agreement.speakers((s.take for s in sights), speaker), recordings)
     tables.print_lips(sights)
     return 0
 
@@ -69,6 +78,11 @@ def _watch(stage: Set, eye: Eye, keep: Path | None) -> Iterator[Sight]:
                 (keep / f"{stage.name}-{asked}-{intensity:g}.mp4").write_bytes(take.mp4)
             yield eye.watch(take, rest_mm)
     print(f"{stage.name} filmed and watched", file=sys.stderr, flush=True)
+
+
+def _speaker(stage: Set, reader: SpeakerReader) -> NDArray[np.float64]:
+    """Whose voice is in the recording that the identity's voice was fitted to, float64 (256,)."""
+    return reader.embed(stage.recording.samples, stage.recording.sample_rate_hz).astype(np.float64)
 
 
 def _intensities(asked: str) -> Sequence[float]:

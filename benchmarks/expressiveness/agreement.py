@@ -1,4 +1,4 @@
-"""Tells what the words and the voice of a film carry, so that its three channels can be laid side by side."""
+"""Tells what the words and the voice of a film carry, and whose voice it is."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 import emotions
 from benchmarks.expressiveness import takes, voices
 from benchmarks.expressiveness.takes import LINES, Take
+from perception.speaker import Floats, SpeakerReader
 from perception.voice import VoiceReader, semitones
 from services.mllm.backends import text_classifier
 from services.mllm.domain import Message
@@ -38,6 +39,14 @@ def listen(films: Iterable[Take]) -> dict[tuple[str, str, float], str]:
         plain, _ = cues[identity, asked, 0.0]
         heard[identity, asked, intensity] = voices.guess(np.nan_to_num((found - plain) / voices.STEP), voiced)
     return heard
+
+
+def speakers(films: Iterable[Take], reader: SpeakerReader) -> dict[tuple[str, float], Numbers]:
+    """Returns whose voice is in the decoded films, float64 (films, 256), by identity and intensity."""
+    found: dict[tuple[str, float], list[Floats]] = {}
+    for take in films:
+        found.setdefault((take.identity, take.intensity), []).append(reader.embed(*takes.sound(take)))
+    return {key: np.array(embeddings, np.float64) for key, embeddings in found.items()}
 
 
 def fits(heard: Mapping[tuple[str, str, float], str], styles: Iterable[str]) -> dict[tuple[str, str, float], bool]:

@@ -1,6 +1,6 @@
 """Looks at the frames of a finished film: which emotion, whose face, and how the mouth goes with the sound."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -118,3 +118,11 @@ class Eye:
                 raise FaceLost(f"the face is lost in frame {number}")
             faces.append(face)
         return faces
+
+
+def faces(sights: Iterable[Sight]) -> dict[tuple[str, float], Floats]:
+    """Returns whose face is in the films, float64 (frames, 128), by identity and intensity."""
+    found: dict[tuple[str, float], list[Floats]] = {}
+    for sight in sights:
+        found.setdefault((sight.take.identity, sight.take.intensity), []).append(sight.embeddings)
+    return {key: np.concatenate(embeddings) for key, embeddings in found.items()}

@@ -1,9 +1,9 @@
 """Facial-expression networks that no service uses: what a stranger would see in a face.
 
-Both are other people's, of other shapes than the network that votes in `services/mllm`. The renderer's poses were not
-searched with them, but they were looked at once, when anger and surprise were corrected. They are small, learned from
-small grey pictures of people, and know seven classes, not contempt: `controls.py` says how far they can be believed on
-faces like ours.
+Both are other people's, of other shapes than the network that votes in `services/mllm`. The portrait renderer's anger
+and disgust were tuned with `Facex` on four of the ready portraits. `WhatTheFace` was never searched with, but its
+scores were read when the last variants were compared. Both are small, learned from small grey pictures of people, and
+know seven classes, not contempt: `controls.py` says how far they can be believed on faces like ours.
 """
 
 import pickle

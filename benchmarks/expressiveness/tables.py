@@ -15,6 +15,8 @@ SAME_MAX = 0.6
 """Distance below which dlib's author calls two pictures the same person."""
 
 Floats = NDArray[np.float64]
+Embedded = Mapping[tuple[str, float], Floats]
+"""What all films of an identity at an intensity show: embeddings, (n, d)."""
 SHORT = {name: name[:5] for name in (*CLASSES, "contempt")}
 
 
@@ -106,29 +108,43 @@ def print_agreement(
         print(f"{asked:10}{read[asked]:>15}{''.join(cells)}")
 
 
-def print_likeness(sights: Sequence[Sight], portraits: Mapping[str, Floats]) -> None:
-    """Whose face the frames show: distance to the own portrait and to the nearest other one."""
-    print(f"\nface embedding: distance of frames to portraits (the same person below {SAME_MAX:g})")
-    print(f"{'identity':10}{'own, mean':>11}{'worst':>8}{'nearest other':>22}{'frames nearest to own':>24}")
-    for name, own in portraits.items():
-        frames = np.concatenate([sight.embeddings for sight in sights if sight.take.identity == name])
-        mine = np.linalg.norm(frames - own, axis=1)
-        others = {other: np.linalg.norm(frames - at, axis=1) for other, at in portraits.items() if other != name}
-        nearest = min(others, key=lambda other: float(others[other].mean()))
-        right = mine < np.min(list(others.values()), axis=0)
+def print_likeness(shows: str, embedded: Embedded, references: Mapping[str, Floats]) -> None:
+    """Whose face or voice the films have: cosine of their embeddings to the own reference and to the others.
+
+    Args:
+        shows: What the embeddings tell apart.
+        embedded: Of the films.
+        references: By identity, (d,).
+    """
+    print(f"\n{shows}: cosine of its embedding in the films to that of the references")
+    print(f"{'identity':10}{'own, mean':>11}{'worst':>8}{'others':>9}{'nearest other':>20}{'nearest to own':>20}")
+    rows = {name: [of for (whose, _), of in embedded.items() if whose == name] for name in references}
+    for name, found in rows.items():
+        cosines = {other: _cosines(np.concatenate(found), at) for other, at in references.items()}
+        mine = cosines.pop(name)
+        nearest = max(cosines, key=lambda other: float(cosines[other].mean()))
+        right = mine > np.max(list(cosines.values()), axis=0)
         print(
-            f"{name:10}{mine.mean():11.2f}{mine.max():8.2f}{f'{nearest} {others[nearest].mean():.2f}':>22}"
-            f"{f'{_share(right)} of {len(right)}':>24}"
+            f"{name:10}{mine.mean():11.2f}{mine.min():8.2f}{np.mean(list(cosines.values())):9.2f}"
+            f"{f'{nearest} {cosines[nearest].mean():.2f}':>20}{f'{right.sum()} of {len(right)}':>20}"
         )
-    between = {
-        pair: float(np.linalg.norm(portraits[pair[0]] - portraits[pair[1]])) for pair in combinations(portraits, 2)
-    }
-    closest = min(between, key=lambda pair: between[pair])
+    between = {pair: float(_cosines(references[pair[0]], references[pair[1]])) for pair in combinations(references, 2)}
+    closest = max(between, key=lambda pair: between[pair])
     print(
-        f"two portraits: {np.mean(list(between.values())):.2f} apart on average,"
+        f"two references: {np.mean(list(between.values())):.2f} on average,"
         f" {between[closest]:.2f} at the closest ({' and '.join(closest)})"
     )
-    print("own distance by intensity: " + _by_intensity(sights, portraits))
+    means = (f"{level:g}: {_mean(_cosines, at, references):.2f}" for level, at in _by_intensity(embedded))
+    print("own by intensity: " + ", ".join(means))
+
+
+def print_distances(embedded: Embedded, portraits: Mapping[str, Floats]) -> None:
+    """The faces again in the measure of their network's author, a distance, because his limit is one."""
+    apart = [np.linalg.norm(portraits[one] - portraits[other]) for one, other in combinations(portraits, 2)]
+    means = (f"{level:g}: {_mean(_distances, at, portraits):.2f}" for level, at in _by_intensity(embedded))
+    worst = max(float(_distances(of, portraits[name]).max()) for (name, _), of in embedded.items())
+    print(f"the faces as distances (the same person below {SAME_MAX:g}): own by intensity {', '.join(means)};")
+    print(f"worst {worst:.2f}; two portraits {np.mean(apart):.2f} on average, {np.min(apart):.2f} at the closest")
 
 
 def print_lips(sights: Sequence[Sight]) -> None:
@@ -172,12 +188,24 @@ def _phonemes(sight: Sight) -> Floats:
     return lips.expected(sight.take.visemes, len(sight.gaps_mm), FPS)
 
 
-def _by_intensity(sights: Sequence[Sight], portraits: Mapping[str, Floats]) -> str:
-    found: dict[float, list[float]] = {}
-    for sight in sights:
-        distances = np.linalg.norm(sight.embeddings - portraits[sight.take.identity], axis=1)
-        found.setdefault(sight.take.intensity, []).extend(distances.tolist())
-    return ", ".join(f"{level:g}: {np.mean(found[level]):.2f}" for level in sorted(found))
+def _by_intensity(embedded: Embedded) -> Iterator[tuple[float, Embedded]]:
+    for level in sorted({level for _, level in embedded}):
+        yield level, {key: of for key, of in embedded.items() if key[1] == level}
+
+
+def _mean(measure: Callable[[Floats, Floats], Floats], embedded: Embedded, references: Mapping[str, Floats]) -> float:
+    """Of the measure against the own reference."""
+    return float(np.mean(np.concatenate([measure(of, references[name]) for (name, _), of in embedded.items()])))
+
+
+def _cosines(embeddings: Floats, reference: Floats) -> Floats:
+    """Of (…, d) and (d,): (…)."""
+    lengths = np.linalg.norm(embeddings, axis=-1) * np.linalg.norm(reference)
+    return np.asarray(embeddings @ reference / lengths)
+
+
+def _distances(embeddings: Floats, reference: Floats) -> Floats:
+    return np.asarray(np.linalg.norm(embeddings - reference, axis=-1))
 
 
 def _plain(sights: Iterable[Sight]) -> dict[tuple[str, str], Sight]:

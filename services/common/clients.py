@@ -85,7 +85,7 @@ def translate(error: grpc.aio.AioRpcError, service: str) -> Exception:
         grpc.StatusCode.UNKNOWN,
     ):
         details = f"{service}: {details}"
-    retry_after_s = 1.0
+    retry_after_s = None
     for key, value in error.trailing_metadata() or ():
         if key == rpc.RETRY_AFTER_KEY:
             retry_after_s = int(value) / 1000

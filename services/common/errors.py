@@ -8,7 +8,7 @@ ServiceError
 ├── FailedPrecondition  change the state of the system first
 ├── Unsupported         ask another service: this one has no such operation
 ├── NotReady            retry: it is loading or draining
-├── Overloaded          retry after `retry_after_s`: the line is full
+├── Overloaded          retry after `retry_after_s`: the line is full; without it, allow more time
 ├── DeadlineExceeded    allow more time
 ├── Damaged             nothing: a stored object is not what was written; the message names it, for the operator
 └── BackendFailed       nothing: the model failed; details are in the service's log
@@ -57,9 +57,9 @@ class NotReady(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """The line is full; retry after `retry_after_s`."""
+    """There is no room: retry after `retry_after_s`, or when that is None, elsewhere or with more time allowed."""
 
-    def __init__(self, message: str, retry_after_s: float) -> None:
+    def __init__(self, message: str, retry_after_s: float | None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TypeVar
 
 from services.common import metrics
@@ -57,8 +57,14 @@ class InferenceQueue:
             (result,) = [result async for result in results]  # to its end: the place in line is free then
         return result
 
-    async def stream(self, iterate: Callable[[], Iterator[Result]]) -> AsyncGenerator[Result]:
+    async def stream(
+        self, iterate: Callable[[], Iterator[Result]], placed: Result | None = None
+    ) -> AsyncGenerator[Result]:
         """Yields what the iterator yields, run on a thread of the model. Closing this closes the iterator.
+
+        Args:
+            iterate: Makes the iterator, on that thread.
+            placed: Is yielded before, as soon as the place in the line is taken, which is at once.
 
         Raises:
             Overloaded: The line is full.
@@ -98,6 +104,8 @@ class InferenceQueue:
         # Closing the queue takes waiting calls off the line; without a word they would wait for ever.
         future.add_done_callback(lambda ended: send(_closed()) if ended.cancelled() else None)
         try:
+            if placed is not None:
+                yield placed
             while not isinstance(item := await items.get(), _End):
                 if isinstance(item, BaseException):
                     raise item
@@ -107,20 +115,41 @@ class InferenceQueue:
             if future.cancel():
                 self._leave(None, "cancelled")
 
+    def check(self) -> None:
+        """Refuses what could not take a place now.
+
+        Raises:
+            Overloaded: The line is full.
+            NotReady: The queue is closed.
+        """
+        with self._lock:
+            self._check()
+
+    def afterwards(self, function: Callable[[], object]) -> None:
+        """Runs something short on a thread of the model, behind all that waits; takes no place, and none waits for it.
+
+        A queue that is closed does nothing: the process ends, and all that is to be tidied with it.
+        """
+        with suppress(RuntimeError):
+            self._threads.submit(function)
+
     def close(self) -> None:
         """Refuses new calls and those that wait, and waits for the running ones."""
         with self._lock:
             self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
 
+    def _check(self) -> None:
+        if self._closed:
+            raise _closed()
+        waiting = self._pending - self._workers
+        if waiting >= self._waiting_max:
+            wait_s = self._compute_mean_s * (waiting + 1) / self._workers
+            raise Overloaded(f"{waiting} requests wait for the model, the limit; retry in {wait_s:.1f} s", wait_s)
+
     def _enter(self) -> None:
         with self._lock:
-            if self._closed:
-                raise _closed()
-            waiting = self._pending - self._workers
-            if waiting >= self._waiting_max:
-                wait_s = self._compute_mean_s * (waiting + 1) / self._workers
-                raise Overloaded(f"{waiting} requests wait for the model, the limit; retry in {wait_s:.1f} s", wait_s)
+            self._check()
             self._pending += 1
             metrics.QUEUE_LENGTH.labels(*self._labels).set(max(0, self._pending - self._workers))
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.common.errors import InvalidRequest
-from services.common.server import CHUNK_BYTES_MAX
+
+CHUNK_BYTES_MAX = 1 << 20
+"""Largest piece of media in one message."""
 
 Part = TypeVar("Part")
 

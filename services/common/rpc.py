@@ -59,7 +59,7 @@ def status_of(error: BaseException) -> grpc.StatusCode:
     return grpc.StatusCode.INTERNAL
 
 
-def error_of(status: grpc.StatusCode, details: str, retry_after_s: float = 1.0) -> errors.ServiceError:
+def error_of(status: grpc.StatusCode, details: str, retry_after_s: float | None = None) -> errors.ServiceError:
     """Returns the error that the server had: the inverse of `status_of`."""
     match status:
         case grpc.StatusCode.INVALID_ARGUMENT:
@@ -157,7 +157,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
             yield
         except errors.ServiceError as error:
             status, details = status_of(error), str(error)
-            if isinstance(error, errors.Overloaded):
+            if isinstance(error, errors.Overloaded) and error.retry_after_s is not None:
                 context.set_trailing_metadata(((RETRY_AFTER_KEY, str(round(error.retry_after_s * 1000))),))
             if status is grpc.StatusCode.INTERNAL and not isinstance(error, errors.Damaged):
                 log.exception("call failed")

@@ -12,14 +12,13 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
+from services.common.media import CHUNK_BYTES_MAX
 from services.common.rpc import Interceptor
 
 log = logging.getLogger(__name__)
 
 READINESS = "readiness"
 """Health service name that is green only while the service can work."""
-CHUNK_BYTES_MAX = 1 << 20
-"""Largest piece of media in one message."""
 MESSAGE_BYTES_MAX = 2 * CHUNK_BYTES_MAX
 
 

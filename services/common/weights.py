@@ -13,7 +13,9 @@ def digest_of(*paths: Path) -> str:
     total = hashlib.sha256()
     for path in paths:
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is missing; `make models` puts the models there")
+            raise FileNotFoundError(
+                f"{path} is missing; `make models` fetches the embedded models, other weights are yours"
+            )
         with path.open("rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()

@@ -13,8 +13,7 @@ from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest, Unsupported
 from services.common.images import decode_image
 from services.common.inference import InferenceQueue
-from services.common.media import Collector, float_of_pcm
-from services.common.server import CHUNK_BYTES_MAX
+from services.common.media import CHUNK_BYTES_MAX, Collector, float_of_pcm
 from services.mllm.domain import (
     AUDIO_RATE_HZ,
     Answer,

@@ -7,7 +7,7 @@ import emotions
 from e3rg.tts.v1 import tts_pb2, tts_pb2_grpc
 from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
-from services.tts.domain import Backend, Speaker
+from services.tts.domain import Backend, Voices
 from services.tts.servicer import TtsServicer
 from services.tts.settings import TtsSettings
 
@@ -19,7 +19,7 @@ async def main(started: asyncio.Event) -> None:
     wheel = emotions.load()
     backend = cast("Backend", backends.load("services.tts.backends", settings.backend).create())
     queue = InferenceQueue("tts", backend.model, settings.queue_waiting_max)
-    servicer = TtsServicer(settings.backend, backend, Speaker(backend, settings.voices_max), queue, wheel)
+    servicer = TtsServicer(settings.backend, backend, Voices(backend, settings.voices_max), queue, wheel)
     try:
         async with server.running(
             tts_pb2.DESCRIPTOR.services_by_name["TtsService"].full_name,

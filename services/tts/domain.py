@@ -1,16 +1,19 @@
 """What a voice is asked and what it answers: a text, an identity and an emotion become speech with visemes."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.common.caches import LastUsed
 from services.common.errors import InvalidRequest
+
+_log = logging.getLogger(__name__)
 
 VISEMES = ("sil", "PP", "FF", "TH", "DD", "kk", "CH", "SS", "nn", "RR", "aa", "E", "I", "O", "U")
 """The fifteen mouth shapes of the Oculus set; "sil" is the mouth at rest."""
@@ -76,17 +79,43 @@ class Voice(Protocol):
     """A prepared voice; what is inside is the back-end's own affair. Cached by the digests of its recordings."""
 
 
+Own = TypeVar("Own")
+
+
+def own(voice: Voice, kind: type[Own]) -> Own:
+    """Returns a voice as what its back-end makes.
+
+    Raises:
+        TypeError: It is another back-end's.
+    """
+    if not isinstance(voice, kind):
+        raise TypeError(f"{type(voice).__name__} is not a voice that this back-end prepared")
+    return voice
+
+
 class Backend(Protocol):
     """One loaded speech model. Calls may block; one thread calls at a time."""
 
     model: str
     """Name of the model."""
     digest: str
-    """SHA-256 (hex) of its weights."""
+    """SHA-256 (hex) of its weights, and of what was chosen among what they can do."""
+    fitting: int
+    """Raised when recordings are fitted otherwise, or voices packed otherwise: what was fitted before is then stale."""
     sample_rate_hz: int
     styles: tuple[str, ...]
     """The voice styles that it has, names of the wheel."""
     languages: tuple[str, ...]
+    """ISO 639-1."""
+    texts_max: int
+    """How many texts it gains by speaking at once; while it speaks them, other callers wait."""
+
+    def check(self, reference: VoiceReference) -> None:
+        """Listens whether a voice can be fitted to a recording.
+
+        Raises:
+            services.common.errors.InvalidRequest: It is too short, silent or not speech.
+        """
 
     def prepare(self, references: Sequence[VoiceReference], profile: Profile) -> Voice:
         """Fits the voice to the recordings, one or more of the same person.
@@ -108,16 +137,34 @@ class Backend(Protocol):
     def speak(self, texts: Sequence[str], voice: Voice, delivery: Delivery) -> Iterator[Speech]:
         """Speaks the texts in order, each stretch as soon as it is ready; several texts may be worked on at once.
 
+        Style and language are among its own, and the intensity is 0 to 1: `Voices.check` has seen to that.
+
         Raises:
             services.common.errors.InvalidRequest: A text holds nothing that can be said.
+            TypeError: The voice is another back-end's.
         """
 
     def close(self) -> None:
         """Frees the model."""
 
 
-class Speaker:
-    """Speaks with the voices that it was lent, and remembers the last of them.
+@dataclass(frozen=True)
+class Fitted:
+    """A voice that is ready.
+
+    Attributes:
+        voice: What to speak with.
+        fit_s: Seconds that fitting it took; 0 when it was known.
+        packed: The voice as bytes, to be kept and sent again; empty when those that were sent are this voice.
+    """
+
+    voice: Voice
+    fit_s: float
+    packed: bytes
+
+
+class Voices:
+    """The voices that a model was lent, the last of them kept.
 
     Args:
         backend: The speech model.
@@ -128,50 +175,53 @@ class Speaker:
         self._backend = backend
         self._voices: LastUsed[bytes, Voice] = LastUsed(voices_max)
 
-    def restore(self, fitted: bytes, digests: Sequence[str], profile: Profile) -> bool:
-        """Takes a voice that was fitted earlier; blocks.
-
-        Args:
-            fitted: What `pack` returned; may be empty.
-            digests: SHA-256 (hex) of the recordings.
-            profile: Who speaks.
-
-        Returns:
-            Whether the voice is known now: `fitted` is of this model, these recordings and this profile, or it was
-            known before.
-        """
-        key = self._key(digests, profile)
-        if key not in self._voices and fitted.startswith(key):
-            # Packed by a version that wrote something else: the voice is fitted again.
-            with suppress(ValueError):
-                self._voices.get(key, lambda: self._backend.unpack(fitted[len(key) :]))
-        return key in self._voices
-
-    def voice(self, references: Sequence[VoiceReference], profile: Profile) -> Voice:
-        """Returns the voice fitted to the recordings; blocks while it is fitted."""
-        key = self._key([reference.digest for reference in references], profile)
-        return self._voices.get(key, lambda: self._backend.prepare(references, profile))
-
-    def pack(self, references: Sequence[VoiceReference], profile: Profile) -> bytes:
-        """Returns the voice fitted to the recordings as bytes, for `restore`."""
-        key = self._key([reference.digest for reference in references], profile)
-        return key + self._backend.pack(self.voice(references, profile))
-
-    def check(self, delivery: Delivery) -> None:
-        """Refuses what cannot be delivered.
+    def check(self, profile: Profile, delivery: Delivery) -> None:
+        """Refuses what the model cannot speak.
 
         Raises:
-            InvalidRequest: The style is unknown to the model, or the intensity is out of range.
+            InvalidRequest: Language or style are not the model's, or the intensity is out of range.
         """
-        if delivery.style not in self._backend.styles:
-            raise InvalidRequest("header.style", f"{delivery.style!r}; use one of: {', '.join(self._backend.styles)}")
+        languages, styles = self._backend.languages, self._backend.styles
+        if profile.language.split("-")[0] not in languages:
+            raise InvalidRequest("header.profile.language", f"{profile.language!r}; use one of: {', '.join(languages)}")
+        if delivery.style not in styles:
+            raise InvalidRequest("header.style", f"{delivery.style!r}; use one of: {', '.join(styles)}")
         if not 0 <= delivery.intensity <= 1:
             raise InvalidRequest("header.emotion.intensity", f"{delivery.intensity:g}; send 0 to 1")
 
-    def speak(self, texts: Sequence[str], voice: Voice, delivery: Delivery) -> Iterator[Speech]:
-        """Speaks the texts in order; blocks."""
-        return self._backend.speak(texts, voice, delivery)
+    def fit(
+        self, digests: Sequence[str], profile: Profile, packed: bytes, read: Callable[[], Sequence[VoiceReference]]
+    ) -> Fitted:
+        """Returns the voice of an identity; blocks while it is fitted.
+
+        Args:
+            digests: SHA-256 (hex) of its recordings.
+            profile: Who speaks.
+            packed: `Fitted.packed` of an earlier call, of this service or of another; may be empty. It is used when it
+                is of this model, these recordings and this profile.
+            read: Decodes the recordings; called when the voice is not known.
+
+        Raises:
+            InvalidRequest: A recording cannot be a voice.
+        """
+        key, started_s = self._key(digests, profile), time.monotonic()
+        is_sent = packed.startswith(key)
+        known = key in self._voices or (is_sent and self._restore(key, packed[len(key) :]))
+        voice = self._voices.get(key, lambda: self._backend.prepare(read(), profile))
+        if known and is_sent:
+            return Fitted(voice, 0, b"")
+        return Fitted(voice, 0 if known else time.monotonic() - started_s, key + self._backend.pack(voice))
+
+    def _restore(self, key: bytes, packed: bytes) -> bool:
+        try:
+            voice = self._backend.unpack(packed)
+        except ValueError as problem:
+            _log.warning("a fitted voice cannot be read and is fitted again: %s", problem)
+            return False
+        self._voices.get(key, lambda: voice)
+        return True
 
     def _key(self, digests: Sequence[str], profile: Profile) -> bytes:
         """What a fitted voice depends on, as 32 bytes."""
-        return hashlib.sha256(repr((self._backend.digest, tuple(digests), profile)).encode()).digest()
+        backend = self._backend
+        return hashlib.sha256(repr((backend.digest, backend.fitting, tuple(digests), profile)).encode()).digest()

@@ -11,6 +11,8 @@ from services.tts.domain import VoiceReference
 
 RATE_HZ_MIN, RATE_HZ_MAX = 8_000, 192_000
 DURATION_S_MAX = 60.0
+_PCM = bytes.fromhex("0100000000001000800000aa00389b71")
+"""Name of plain PCM in a WAV file whose format is "extensible" (Microsoft, "WAVEFORMATEXTENSIBLE")."""
 
 
 def read_voice(content: bytes, field: str) -> VoiceReference:
@@ -24,7 +26,7 @@ def read_voice(content: bytes, field: str) -> VoiceReference:
         InvalidRequest: It is not such a file, is cut off, or is longer than a minute.
     """
     try:
-        with wave.open(io.BytesIO(content)) as file:
+        with wave.open(io.BytesIO(_plain(content))) as file:
             channels, width, rate_hz = file.getnchannels(), file.getsampwidth(), file.getframerate()
             declared, data = file.getnframes(), file.readframes(int(DURATION_S_MAX * RATE_HZ_MAX) + 1)
     except (wave.Error, EOFError, RuntimeError) as error:  # the last when a chunk reaches beyond the file
@@ -45,3 +47,14 @@ def read_voice(content: bytes, field: str) -> VoiceReference:
     wide[:, 4 - width :] = raw
     samples = wide.view("<i4").reshape(frames, channels).mean(axis=1) / 2**31
     return VoiceReference(hashlib.sha256(content).hexdigest(), samples.astype(np.float32), rate_hz)
+
+
+def _plain(content: bytes) -> bytes:
+    """Calls plain PCM by its old number where it is "extensible", as most programs write it above 16 bits.
+
+    `wave` knows the old number only, up to Python 3.11. The rest of the header has the same layout.
+    """
+    at = content.find(b"fmt ", 12) + 8
+    if content[at : at + 2] != b"\xfe\xff" or content[at + 24 : at + 40] != _PCM:
+        return content
+    return content[:at] + b"\x01\x00" + content[at + 2 :]

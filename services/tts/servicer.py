@@ -1,6 +1,6 @@
 """The voice on the wire."""
 
-import time
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
@@ -12,16 +12,13 @@ from e3rg.tts.v1 import tts_pb2_grpc
 from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest
 from services.common.inference import InferenceQueue
-from services.common.media import Collector, collect, read_ahead
-from services.common.server import CHUNK_BYTES_MAX
-from services.tts.domain import Backend, Delivery, Phoneme, Profile, Speaker, Speech, Voice, VoiceReference
+from services.common.media import CHUNK_BYTES_MAX, Collector, collect, read_ahead
+from services.tts.domain import Backend, Delivery, Fitted, Phoneme, Profile, Speech, Voice, Voices
 from services.tts.recordings import read_voice
 
 TEXT_CHARS_MAX = 2000
 RECORDINGS_MAX = 8
 RECORDINGS_BYTES_MAX = 16 << 20
-SENTENCES_AT_ONCE = 8
-"""Sentences that wait are spoken in one go, at most so many."""
 CHUNK_S = 0.4
 """Length of a piece of speech: short enough for the face to start early, long enough to be few."""
 
@@ -29,10 +26,10 @@ CHUNK_S = 0.4
 class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
     """Serves one back-end."""
 
-    def __init__(self, name: str, backend: Backend, speaker: Speaker, queue: InferenceQueue, wheel: Wheel) -> None:
+    def __init__(self, name: str, backend: Backend, voices: Voices, queue: InferenceQueue, wheel: Wheel) -> None:
         self._name = name
         self._backend = backend
-        self._speaker = speaker
+        self._voices = voices
         self._queue = queue
         self._wheel = wheel
 
@@ -53,24 +50,27 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         file = Collector("voice", RECORDINGS_BYTES_MAX)
         async for part in request_iterator:
             file.add(part.audio)
-        reference = read_voice(file.content, "voice")
-        profile = Profile("", "", "")
-        await self._queue.run(lambda: self._speaker.voice([reference], profile))
-        return pb.CheckVoiceResponse(duration_s=len(reference.samples) / reference.sample_rate_hz)
+
+        def listen() -> float:
+            reference = read_voice(file.content, "voice")
+            self._backend.check(reference)
+            return len(reference.samples) / reference.sample_rate_hz
+
+        return pb.CheckVoiceResponse(duration_s=await self._queue.run(listen))
 
     async def Speak(
         self, request_iterator: AsyncIterator[pb.SpeakRequest], context: Any
     ) -> AsyncIterator[pb.SpeakResponse]:
         parts = aiter(request_iterator)
         header = await self._read_header(parts)
-        delivery = Delivery(header.style, header.emotion.intensity)
-        self._speaker.check(delivery)
-        voice, ready = await self._read_voice(parts, header)
-        yield pb.SpeakResponse(ready=ready)
+        profile, delivery = _from_profile(header.profile), Delivery(header.style, header.emotion.intensity)
+        self._voices.check(profile, delivery)
+        fitted = await self._read_voice(parts, header, profile)
+        yield pb.SpeakResponse(ready=pb.VoiceReady(fit_s=fitted.fit_s, fitted=fitted.packed))
         spoken = 0
-        async with read_ahead(parts, SENTENCES_AT_ONCE) as waiting:
+        async with read_ahead(parts, self._backend.texts_max) as waiting:
             async for asked in waiting:
-                async with aclosing(self._speak(asked, voice, delivery, spoken)) as answers:
+                async with aclosing(self._speak(asked, fitted.voice, delivery, spoken)) as answers:
                     async for answer in answers:
                         spoken += len(answer.chunk.samples) // 2
                         yield answer
@@ -83,7 +83,7 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         begun = spoken
         ending = iter(texts)
         if texts:
-            async with aclosing(self._queue.stream(lambda: self._speaker.speak(texts, voice, delivery))) as speeches:
+            async with aclosing(self._queue.stream(lambda: self._backend.speak(texts, voice, delivery))) as speeches:
                 async for speech in speeches:
                     for chunk in _to_chunks(speech, spoken):
                         yield pb.SpeakResponse(chunk=chunk)
@@ -119,39 +119,35 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         return header
 
     async def _read_voice(
-        self, parts: AsyncIterator[pb.SpeakRequest], header: pb.SpeakHeader
-    ) -> tuple[Voice, pb.VoiceReady]:
-        fitted = await collect("fitted", header.fitted_size_bytes, parts, partial(_piece, "fitted"))
+        self, parts: AsyncIterator[pb.SpeakRequest], header: pb.SpeakHeader, profile: Profile
+    ) -> Fitted:
+        packed = await collect("fitted", header.fitted_size_bytes, parts, partial(_piece, "fitted"))
         total = sum(voice.size_bytes for voice in header.voices)
         content = await collect("voice", total, parts, partial(_piece, "voice"))
-        references = _read_references(content, header.voices)
-        digests, profile = [reference.digest for reference in references], _from_profile(header.profile)
-        started_s = time.monotonic()
-
-        def fit() -> tuple[Voice, bool, bytes]:
-            known = self._speaker.restore(fitted, digests, profile)
-            voice = self._speaker.voice(references, profile)
-            return voice, known, b"" if known and fitted else self._speaker.pack(references, profile)
-
-        voice, known, packed = await self._queue.run(fit)
-        return voice, pb.VoiceReady(fit_s=0 if known else time.monotonic() - started_s, fitted=packed)
+        files = list(_files(content, header.voices))
+        digests = [voice.digest for voice in header.voices]
+        # Decoding may take a tenth of a second, so it is the model's thread that does it, and only for a new voice.
+        return await self._queue.run(
+            lambda: self._voices.fit(digests, profile, packed, lambda: [read_voice(file, "voice") for file in files])
+        )
 
 
 def _piece(kind: str, part: pb.SpeakRequest) -> bytes | None:
     return getattr(part, kind) if part.WhichOneof("part") == kind else None
 
 
-def _read_references(content: bytes, files: Iterable[pb.VoiceFile]) -> list[VoiceReference]:
-    """Cuts the recordings, which came one after the other, apart and decodes them."""
-    references, start = [], 0
-    for file in files:
-        reference = read_voice(content[start : start + file.size_bytes], "voice")
-        if reference.digest != file.digest:
-            problem = f"{file.digest!r} is not the SHA-256 of the recording, {reference.digest}"
-            raise InvalidRequest("header.voices.digest", problem)
-        references.append(reference)
-        start += file.size_bytes
-    return references
+def _files(content: bytes, declared: Iterable[pb.VoiceFile]) -> Iterator[bytes]:
+    """Cuts the recordings, which came one after the other, apart."""
+    start = 0
+    for each in declared:
+        file = content[start : start + each.size_bytes]
+        digest = hashlib.sha256(file).hexdigest()
+        if digest != each.digest:
+            raise InvalidRequest(
+                "header.voices.digest", f"{each.digest!r} is not the SHA-256 of the recording, {digest}"
+            )
+        yield file
+        start += each.size_bytes
 
 
 def _texts(asked: Iterable[pb.SpeakRequest]) -> tuple[list[str], InvalidRequest | None]:

@@ -8,11 +8,18 @@ from services.common import metrics
 from services.common.errors import Overloaded
 from services.video.domain import Backend
 
-RETRY_S_MIN = 0.1
+NEWS = 0.2
+"""How much what one call really took counts against those before it."""
+ERROR_MAX = 2.0
+"""A renderer is never believed to be wrong by more than this factor: one bad minute must not refuse all calls, since
+what is refused teaches nothing."""
 
 
 class Backlog:
-    """The seconds of rendering that are promised and not done; calls are rendered one after another.
+    """The seconds of rendering that are promised and not done; calls are rendered in the order of their promises.
+
+    What a call costs is the renderer's word times what its word was worth with the last calls, which were also rigged
+    and encoded.
 
     Args:
         backend: The renderer, which knows what a call costs.
@@ -23,8 +30,8 @@ class Backlog:
         self._lock = threading.Lock()
         self._promises: set[Promise] = set()
         self._gauge = metrics.BACKLOG_SECONDS.labels("video", backend.model)
-        self.moved_s = 0.0
-        """When (monotonic) a renderer last got on with any call; who waits for it may wait on."""
+        self._moved_s = 0.0
+        self._took = 1.0
 
     @property
     def seconds(self) -> float:
@@ -32,12 +39,21 @@ class Backlog:
         with self._lock:
             return self._sum()
 
+    def moved_since(self, time_s: float) -> bool:
+        """Tells whether the renderer got on with any call since then (monotonic); who waits for it may wait on."""
+        return self._moved_s >= time_s
+
+    def check(self, duration_s: float, tiers: Sequence[str], remaining_s: float | None) -> None:
+        """Refuses what could not be promised now; the arguments and the error are those of `promise`."""
+        with self._lock:
+            self._fitting(duration_s, tiers, remaining_s)
+
     def promise(self, duration_s: float, tiers: Sequence[str], remaining_s: float | None) -> "Promise":
         """Accepts a call, at the best quality with which it can end in time.
 
-        A caller that set no deadline gets the best. One that waits gains nothing within the same deadline, because
-        the backlog and the time that remains shrink alike: `retry_after_s` is when a call that is allowed as much
-        time as this one was could be taken. Another replica may take it at once.
+        A caller that set no deadline gets the best. A refusal has no `retry_after_s`: within the same deadline one
+        that waits gains nothing, because the backlog and the time that remains shrink alike. Another replica may take
+        it at once.
 
         Args:
             duration_s: Seconds of speech.
@@ -48,34 +64,46 @@ class Backlog:
             Overloaded: No tier can end in time.
         """
         with self._lock:
-            before_s, cost_s = self._sum(), 0.0
-            for quality in tiers:
-                cost_s = self._backend.cost_s(duration_s, quality)
-                if remaining_s is None or not cost_s or before_s + cost_s <= remaining_s:
-                    promise = Promise(self, quality, cost_s, before_s)
-                    self._promises.add(promise)
-                    self._tell()
-                    return promise
-        late_s = max(RETRY_S_MIN, before_s + cost_s - (remaining_s or 0.0))
-        raise Overloaded(
-            f"{before_s:.1f} s of rendering are promised already and {duration_s:.1f} s of speech at the lowest"
-            f" quality that may be used, {tiers[-1]!r}, cost {cost_s:.1f} s more, but the caller's deadline is in"
-            f" {remaining_s:.1f} s; allow {late_s:.1f} s more, or retry in {late_s:.1f} s",
-            late_s,
-        )
+            promise = self._fitting(duration_s, tiers, remaining_s)
+            self._promises.add(promise)
+            self._tell()
+            return promise
 
     def moved(self, promise: "Promise", done: float) -> None:
         """Notes that the renderer got on with a promise, of which `done` (0 to 1) is rendered."""
         with self._lock:
-            self.moved_s = time.monotonic()
+            self._moved_s = time.monotonic()
             promise.left_s = min(promise.left_s, promise.cost_s * (1 - done))
             self._tell()
+
+    def learn(self, reckoned_s: float, took_s: float) -> None:
+        """Notes what a call took of which the renderer had said that it takes `reckoned_s`."""
+        if not reckoned_s:
+            return
+        with self._lock:
+            took = min(max(took_s / reckoned_s, 1 / ERROR_MAX), ERROR_MAX)
+            self._took += NEWS * (took - self._took)
 
     def end(self, promise: "Promise") -> None:
         """Takes back what is left of a promise: the call is rendered, has failed, or nobody wants it any more."""
         with self._lock:
             self._promises.discard(promise)
             self._tell()
+
+    def _fitting(self, duration_s: float, tiers: Sequence[str], remaining_s: float | None) -> "Promise":
+        before_s, cost_s = self._sum(), 0.0
+        for quality in tiers:
+            reckoned_s = self._backend.cost_s(duration_s, quality)
+            cost_s = reckoned_s * self._took
+            if remaining_s is None or before_s + cost_s <= remaining_s:
+                return Promise(self, quality, reckoned_s, cost_s, before_s)
+        late_s = before_s + cost_s - (remaining_s or 0.0)
+        raise Overloaded(
+            f"{before_s:.1f} s of rendering are promised already and {duration_s:.1f} s of speech at the lowest"
+            f" quality that may be used, {tiers[-1]!r}, cost {cost_s:.1f} s more, but the caller's deadline is in"
+            f" {remaining_s:.1f} s; allow {late_s:.1f} s more, or ask another replica",
+            None,
+        )
 
     def _sum(self) -> float:
         return sum((promise.left_s for promise in self._promises), 0.0)
@@ -94,8 +122,9 @@ class Promise:
         left_s: Seconds of it that are not rendered yet.
     """
 
-    def __init__(self, backlog: Backlog, quality: str, cost_s: float, before_s: float) -> None:
+    def __init__(self, backlog: Backlog, quality: str, reckoned_s: float, cost_s: float, before_s: float) -> None:
         self._backlog = backlog
+        self._reckoned_s = reckoned_s
         self.quality = quality
         self.cost_s = self.left_s = cost_s
         self.before_s = before_s
@@ -109,3 +138,7 @@ class Promise:
     def progressed(self, done: float) -> None:
         """Notes how much of it is rendered, 0 to 1."""
         self._backlog.moved(self, done)
+
+    def kept(self, took_s: float) -> None:
+        """Notes that it was rendered and encoded, and what that took."""
+        self._backlog.learn(self._reckoned_s, took_s)

@@ -1,7 +1,7 @@
 """What a face is asked and what it answers: a portrait, an emotion and speech become frames."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,6 +64,24 @@ Frame = NDArray[np.uint8]
 """uint8 (size_px, size_px, 3), RGB."""
 
 
+@dataclass(frozen=True)
+class Segments:
+    """How a reply is cut for a renderer that takes a few seconds of speech at once.
+
+    Attributes:
+        first_s: The least of the reply's first segment, which its viewer waits for.
+        min_s: The least of the others, but the last.
+        max_s: The most of each.
+        window_s: A segment costs as much as one that fills the last of its windows of so many seconds; 0 when it costs
+            by its length.
+    """
+
+    first_s: float
+    min_s: float
+    max_s: float
+    window_s: float = 0.0
+
+
 class Performance(Protocol):
     """One reply, or one segment of it, being animated."""
 
@@ -87,8 +105,8 @@ class Backend(Protocol):
     size_px: int
     qualities: tuple[str, ...]
     """Names of its quality tiers, best first; at least one. All give frames of `size_px` at `fps`."""
-    segment_s: tuple[float, float]
-    """The least and the most speech that it renders at once; (0, 0) when it renders speech as it comes."""
+    segments: Segments | None
+    """What it renders at once; None when it renders speech as it comes."""
 
     def cost_s(self, duration_s: float, quality: str) -> float:
         """Returns the seconds that rendering that much speech will take; 0 when nobody has to wait for it."""
@@ -124,9 +142,14 @@ class Studio:
         """Tells whether the portrait is rigged already."""
         return digest in self._rigs
 
-    def rig(self, portrait: Portrait) -> Rig:
-        """Returns the rig of `portrait`; blocks while it is made."""
-        return self._rigs.get(portrait.digest, lambda: self._backend.prepare(portrait))
+    def rig(self, digest: str, image: Callable[[], NDArray[np.uint8]]) -> Rig:
+        """Returns the rig of a portrait; blocks while it is made.
+
+        Args:
+            digest: SHA-256 of the stored file.
+            image: Gives the picture, as in `Portrait`; called only when it is not rigged yet.
+        """
+        return self._rigs.get(digest, lambda: self._backend.prepare(Portrait(digest, image())))
 
     def check(self, expression: Expression) -> None:
         """Refuses what cannot be shown.
@@ -146,11 +169,11 @@ class Studio:
         Raises:
             InvalidRequest: The duration is not a number of seconds that the renderer can take.
         """
-        most_s = self._backend.segment_s[1]
+        segments = self._backend.segments
         if not 0 <= duration_s < math.inf:
             raise InvalidRequest("header.duration_s", f"{duration_s:g}; send the seconds of the speech")
-        if most_s and not 0 < duration_s <= most_s:
-            problem = f"{duration_s:g}; this renderer must know it, and takes segments of at most {most_s:g} s"
+        if segments and not 0 < duration_s <= segments.max_s:
+            problem = f"{duration_s:g}; this renderer must know it, and takes segments of at most {segments.max_s:g} s"
             raise InvalidRequest("header.duration_s", problem)
 
     def tiers(self, wished: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ Neither is heard where segments meet in a pause.
 import math
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from fractions import Fraction
 
 import av
@@ -26,7 +27,8 @@ from av.video.reformatter import ColorRange, Colorspace
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-CHUNK_BYTES_MAX = 1 << 20
+from services.common.media import CHUNK_BYTES_MAX
+
 FRAGMENT_S = 0.16
 """Fragments are cut at the first frame after this: short enough to start early, long enough to cost little."""
 KEYFRAME_S = 1.0
@@ -55,6 +57,12 @@ _LATER_SEGMENT = {
 }
 
 
+def mime_type_of(size_px: int, fps: int) -> str:
+    """Returns what to give to a browser's `MediaSource.addSourceBuffer` for films of this size and rate."""
+    with closing(FragmentedMp4(size_px, fps, AUDIO_RATE_HZ)) as file:
+        return f'video/mp4; codecs="{file.avc_codec}, mp4a.40.2"'
+
+
 class FragmentedMp4:
     """Encodes one film, H.264 (yuv420p) and AAC mono. Used by one thread; ended by `finish` or `close`.
 
@@ -67,6 +75,8 @@ class FragmentedMp4:
 
     def __init__(self, size_px: int, fps: int, audio_rate_hz: int, first_frame: int = 0) -> None:
         self.fps = fps
+        self.samples_a_frame = 1 + audio_rate_hz // fps
+        """As many as are heard while a frame is shown, or one more."""
         self._sink = _Sink(without_init=first_frame > 0)
         self._container = av.open(
             self._sink,
@@ -91,9 +101,12 @@ class FragmentedMp4:
         self._container.start_encoding()
 
     @property
-    def mime_type(self) -> str:
-        """What to give to a browser's `MediaSource.addSourceBuffer`."""
-        return f'video/mp4; codecs="{_avc_codec(self._video.codec_context.extradata or b"")}, mp4a.40.2"'
+    def avc_codec(self) -> str:
+        """The video codec's name by RFC 6381: profile, constraints and level, which begin the sequence parameters."""
+        extradata = self._video.codec_context.extradata or b""
+        at = extradata.find(b"\x00\x00\x01\x67")
+        head = extradata[at + 4 : at + 7] if at >= 0 else extradata[1:4]
+        return "avc1." + head.hex().upper()
 
     def add(self, frames: Iterable[NDArray[np.uint8]], samples: NDArray[np.int16]) -> list[bytes]:
         """Takes the next frames and the next stretch of sound; either may be empty, and neither need be in step.
@@ -129,7 +142,7 @@ class FragmentedMp4:
         return list(self._sink.take(last=True))
 
     def close(self) -> None:
-        """Frees the encoders of a film that will not be finished."""
+        """Frees the encoders of a film that will not be finished; the collector of garbage would be late."""
         self._container.close()
 
     def _add_video(self, size_px: int) -> VideoStream:
@@ -253,10 +266,3 @@ def _segment_ends(data: bytearray) -> list[int]:
             lengths.append(place - start)
             start = place
     return lengths
-
-
-def _avc_codec(extradata: bytes) -> str:
-    """The codec's name by RFC 6381: profile, constraints and level are the first bytes of the sequence parameters."""
-    at = extradata.find(b"\x00\x00\x01\x67")
-    head = extradata[at + 4 : at + 7] if at >= 0 else extradata[1:4]
-    return "avc1." + head.hex().upper()

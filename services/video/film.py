@@ -1,10 +1,10 @@
 """A performance while it is written to a file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from services.video.backlog import Promise
 from services.video.domain import Frame, Performance, Progress, Speech
 from services.video.encoding import FragmentedMp4
 
@@ -17,38 +17,29 @@ class Film:
     Args:
         performance: What renders it.
         file: What it is written to.
-        promise: Is told how much of it is rendered.
     """
 
-    def __init__(self, performance: Performance, file: FragmentedMp4, promise: Promise) -> None:
+    def __init__(self, performance: Performance, file: FragmentedMp4) -> None:
         self._performance = performance
         self._file = file
-        self._promise = promise
 
     def add(self, speech: Speech) -> Iterator[bytes | Progress]:
         """Takes the next stretch of speech; yields the chunks of video that are complete, and the renderer's steps."""
         yield from self._file.add((), speech.samples)
-        yield from self._write(self._performance.feed(speech))
+        yield from self._encoded(self._performance.feed(speech))
 
     def finish(self) -> Iterator[bytes | Progress]:
         """Yields what remains."""
-        yield from self._write(self._performance.finish())
+        yield from self._encoded(self._performance.finish())
         yield from self._file.finish()
 
-    def render(self, speeches: Sequence[Speech]) -> Iterator[bytes | Progress]:
+    def render(self, speeches: Sequence[Speech]) -> Generator[bytes | Progress]:
         """Takes all the speech at once; yields what `add` and `finish` would, and no chunk before the first frame.
 
         Until then nothing is lost when the call is made again elsewhere.
         """
         sound = np.concatenate([_SILENCE, *(speech.samples for speech in speeches)])
-        step = 1 + speeches[0].sample_rate_hz // self._file.fps if speeches else 0
-        for item in self._played(speeches):
-            if isinstance(item, Progress):
-                yield self._noted(item)
-            else:
-                yield from self._file.add((item,), sound[:step])
-                sound = sound[step:]
-        yield from self._file.add((), sound)
+        yield from self._encoded(self._played(speeches), sound)
         yield from self._file.finish()
 
     def _played(self, speeches: Sequence[Speech]) -> Iterator[Frame | Progress]:
@@ -56,13 +47,14 @@ class Film:
             yield from self._performance.feed(speech)
         yield from self._performance.finish()
 
-    def _write(self, items: Iterator[Frame | Progress]) -> Iterator[bytes | Progress]:
+    def _encoded(
+        self, items: Iterator[Frame | Progress], sound: NDArray[np.int16] = _SILENCE
+    ) -> Iterator[bytes | Progress]:
+        """Encodes frames, each with what is heard while it is shown, and then the rest of the sound."""
         for item in items:
             if isinstance(item, Progress):
-                yield self._noted(item)
+                yield item
             else:
-                yield from self._file.add((item,), _SILENCE)
-
-    def _noted(self, step: Progress) -> Progress:
-        self._promise.progressed(step.done)
-        return step
+                yield from self._file.add((item,), sound[: self._file.samples_a_frame])
+                sound = sound[self._file.samples_a_frame :]
+        yield from self._file.add((), sound)

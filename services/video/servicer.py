@@ -2,8 +2,9 @@
 
 import hashlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, aclosing, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,12 +19,11 @@ from services.common import rpc
 from services.common.errors import FailedPrecondition, InvalidRequest
 from services.common.images import decode_image
 from services.common.inference import InferenceQueue
-from services.common.media import Collector, collect
-from services.common.server import CHUNK_BYTES_MAX
+from services.common.media import CHUNK_BYTES_MAX, Collector, collect
 from services.common.streams import ticking
 from services.video.backlog import Backlog, Promise
-from services.video.domain import Backend, Expression, Portrait, Progress, Rig, Speech, Studio, VisemeSpan
-from services.video.encoding import FragmentedMp4
+from services.video.domain import Backend, Expression, Progress, Segments, Speech, Studio, VisemeSpan
+from services.video.encoding import FragmentedMp4, mime_type_of
 from services.video.film import Film
 
 PORTRAIT_BYTES_MAX = 16 << 20
@@ -51,9 +51,12 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         self._wheel = wheel
         self._heartbeat_s = heartbeat_s
         self._backlog = Backlog(backend)
+        self._mime_type = mime_type_of(backend.size_px, backend.fps)
+        self._replica = uuid.uuid4().hex
 
     async def GetModel(self, request: pb.GetModelRequest, context: Any) -> pb.GetModelResponse:
         backend = self._backend
+        segments = backend.segments or Segments(0, 0, 0)
         return pb.GetModelResponse(
             card=common.ModelCard(
                 backend=self._name, model=backend.model, digest=backend.digest, ontology_hash=self._wheel.digest
@@ -62,9 +65,11 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
             fps=backend.fps,
             size_px=backend.size_px,
             qualities=backend.qualities,
-            segment_min_s=backend.segment_s[0],
-            segment_max_s=backend.segment_s[1],
+            segment_min_s=segments.min_s,
+            segment_max_s=segments.max_s,
             backlog_s=self._backlog.seconds,
+            segment_first_s=segments.first_s,
+            segment_window_s=segments.window_s,
         )
 
     async def CheckPortrait(
@@ -73,9 +78,13 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         file = Collector("portrait", PORTRAIT_BYTES_MAX)
         async for part in request_iterator:
             file.add(part.image)
-        portrait = _to_portrait(file.content)
-        await self._queue.run(lambda: self._studio.rig(portrait))
-        height, width, _ = portrait.image.shape
+
+        def check() -> tuple[int, ...]:
+            image = decode_image(file.content, "portrait")
+            self._studio.rig(_digest_of(file.content), lambda: image)
+            return image.shape
+
+        height, width, _ = await self._queue.run(check)
         return pb.CheckPortraitResponse(width_px=width, height_px=height)
 
     async def Animate(
@@ -87,65 +96,89 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         self._studio.check(expression)
         self._studio.check_duration(header.duration_s)
         tiers = self._studio.tiers(header.quality)
-        portrait = await self._read_portrait(parts, header)
-        with self._backlog.promise(header.duration_s, tiers, rpc.remaining_s()) as promise:
-            order = _Order(header, portrait, expression, promise)
-            answers = (
-                self._by_segment(order, parts) if any(self._backend.segment_s) else self._as_it_comes(order, parts)
-            )
-            async with aclosing(answers):
-                async for answer in answers:
-                    yield answer
+        if self._backend.segments:
+            self._queue.check()
+            self._backlog.check(header.duration_s, tiers, rpc.remaining_s())
+        order = _Order(header, expression, tiers, await self._read_portrait(parts, header))
+        answers = self._by_segment(order, parts) if self._backend.segments else self._as_it_comes(order, parts)
+        async with aclosing(answers):
+            async for answer in answers:
+                yield answer
 
     async def _as_it_comes(
         self, order: "_Order", parts: AsyncIterator[pb.AnimateRequest]
     ) -> AsyncGenerator[pb.AnimateResponse]:
         """Renders each stretch of speech when it has come."""
-        started_s = time.monotonic()
-        known = self._studio.knows(order.portrait.digest)
-        rig = await self._queue.run(lambda: self._studio.rig(order.portrait))
-        file = self._file(order.header)
-        yield order.ready(file.mime_type, 0 if known else time.monotonic() - started_s)
-        film = self._film(order, rig, file)
-        async for speech in _speeches(parts, order.header):
-            async with aclosing(self._queue.stream(partial(film.add, speech))) as chunks:
+        started_s, quality = time.monotonic(), order.tiers[0]
+        known = self._studio.knows(order.header.portrait_digest)
+        encoders = ExitStack()
+        try:
+            film = await self._queue.run(partial(self._begin, order, quality, encoders))
+            yield self._ready(quality=quality, rig_s=0 if known else time.monotonic() - started_s)
+            async for speech in _speeches(parts, order.header):
+                async with aclosing(self._queue.stream(partial(film.add, speech))) as chunks:
+                    async for chunk in chunks:
+                        yield _to_response(chunk)
+            async with aclosing(self._queue.stream(film.finish)) as chunks:
                 async for chunk in chunks:
                     yield _to_response(chunk)
-        async with aclosing(self._queue.stream(film.finish)) as chunks:
-            async for chunk in chunks:
-                yield _to_response(chunk)
+        finally:
+            self._queue.afterwards(encoders.close)
 
     async def _by_segment(
         self, order: "_Order", parts: AsyncIterator[pb.AnimateRequest]
     ) -> AsyncGenerator[pb.AnimateResponse]:
-        """Renders all the speech at once, in one turn at the model; who waits for it is told that it gets on."""
-        file = self._file(order.header)
-        yield order.ready(file.mime_type, 0)
-        speeches = [speech async for speech in _speeches(parts, order.header)]
+        """Renders all the speech at once, in one turn at the model."""
+        header = order.header
+        speeches = [speech async for speech in _speeches(parts, header)]
         if not any(len(speech.samples) for speech in speeches):
-            raise InvalidRequest("speech.samples", f"none came; send the {order.header.duration_s:g} s of speech")
+            raise InvalidRequest("speech.samples", f"none came; send the {header.duration_s:g} s of speech")
+        with self._backlog.promise(header.duration_s, order.tiers, rpc.remaining_s()) as promise:
+            items: AsyncGenerator[bytes | Progress] = self._queue.stream(
+                lambda: self._render(order, promise, speeches), placed=Progress(0)
+            )
+            async with aclosing(items):
+                # The loop runs nothing else between the promise and the place: promised order is rendering order.
+                await anext(items)
+                yield self._ready(quality=promise.quality, cost_s=promise.cost_s, backlog_s=promise.before_s)
+                async with aclosing(self._with_heartbeats(items)) as answers:
+                    async for answer in answers:
+                        yield answer
 
-        def render() -> Iterator[bytes | Progress]:
-            yield from self._film(order, self._studio.rig(order.portrait), file).render(speeches)
-
+    async def _with_heartbeats(self, items: AsyncGenerator[bytes | Progress]) -> AsyncGenerator[pb.AnimateResponse]:
+        """Passes on what is rendered; who waits for it is told that the model gets on."""
         told_s, done = time.monotonic(), 0.0
-        async with aclosing(ticking(self._queue.stream(render), self._heartbeat_s)) as items:
-            async for item in items:
+        async with aclosing(ticking(items, self._heartbeat_s)) as ticks:
+            async for item in ticks:
                 if isinstance(item, bytes):
                     yield _to_response(item)
                     continue
-                if item is None and self._backlog.moved_s < told_s:
+                if item is None and not self._backlog.moved_since(told_s):
                     continue  # the renderer hangs, and who waits shall see that
                 done = item.done if item else done
                 told_s = time.monotonic()
                 yield _to_response(Progress(done))
 
-    def _file(self, header: pb.AnimateHeader) -> FragmentedMp4:
-        return FragmentedMp4(self._backend.size_px, self._backend.fps, header.sample_rate_hz, header.first_frame)
+    def _render(self, order: "_Order", promise: Promise, speeches: Sequence[Speech]) -> Iterator[bytes | Progress]:
+        """Renders a segment, on the model's thread."""
+        began_s = time.monotonic()
+        with ExitStack() as encoders, closing(self._begin(order, promise.quality, encoders).render(speeches)) as items:
+            for item in items:
+                if isinstance(item, Progress):
+                    promise.progressed(item.done)
+                yield item
+        promise.kept(time.monotonic() - began_s)
 
-    def _film(self, order: "_Order", rig: Rig, file: FragmentedMp4) -> Film:
-        performance = self._studio.perform(rig, order.expression, order.header.seed, order.promise.quality)
-        return Film(performance, file, order.promise)
+    def _begin(self, order: "_Order", quality: str, encoders: ExitStack) -> Film:
+        """Begins a film, on the model's thread, where `encoders` is to be closed too: it may still be encoding."""
+        header, image = order.header, partial(decode_image, order.portrait, "portrait")
+        rig = self._studio.rig(header.portrait_digest, image)
+        performance = self._studio.perform(rig, order.expression, header.seed, quality)
+        file = FragmentedMp4(self._backend.size_px, self._backend.fps, header.sample_rate_hz, header.first_frame)
+        return Film(performance, encoders.enter_context(closing(file)))
+
+    def _ready(self, **fields: Any) -> pb.AnimateResponse:
+        return pb.AnimateResponse(ready=pb.FaceReady(mime_type=self._mime_type, replica=self._replica, **fields))
 
     async def _read_header(self, parts: AsyncIterator[pb.AnimateRequest]) -> pb.AnimateHeader:
         first = await anext(parts, pb.AnimateRequest())
@@ -165,34 +198,22 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
             raise InvalidRequest("header.portrait_size_bytes", problem)
         return header
 
-    async def _read_portrait(self, parts: AsyncIterator[pb.AnimateRequest], header: pb.AnimateHeader) -> Portrait:
-        portrait = _to_portrait(await collect("portrait", header.portrait_size_bytes, parts, _piece))
-        if portrait.digest != header.portrait_digest:
-            problem = f"{header.portrait_digest!r} is not the SHA-256 of the portrait, {portrait.digest}"
+    async def _read_portrait(self, parts: AsyncIterator[pb.AnimateRequest], header: pb.AnimateHeader) -> bytes:
+        content = await collect("portrait", header.portrait_size_bytes, parts, _piece)
+        if (digest := _digest_of(content)) != header.portrait_digest:
+            problem = f"{header.portrait_digest!r} is not the SHA-256 of the portrait, {digest}"
             raise InvalidRequest("header.portrait_digest", problem)
-        return portrait
+        return content
 
 
 @dataclass(frozen=True)
 class _Order:
-    """What a call asks for, accepted."""
+    """What a call asks for: `tiers` may be used, best first; `portrait` is a file, not looked into yet."""
 
     header: pb.AnimateHeader
-    portrait: Portrait
     expression: Expression
-    promise: Promise
-
-    def ready(self, mime_type: str, rig_s: float) -> pb.AnimateResponse:
-        promise = self.promise
-        return pb.AnimateResponse(
-            ready=pb.FaceReady(
-                rig_s=rig_s,
-                mime_type=mime_type,
-                quality=promise.quality,
-                cost_s=promise.cost_s,
-                backlog_s=promise.before_s,
-            )
-        )
+    tiers: tuple[str, ...]
+    portrait: bytes
 
 
 async def _speeches(parts: AsyncIterator[pb.AnimateRequest], header: pb.AnimateHeader) -> AsyncIterator[Speech]:
@@ -212,8 +233,8 @@ def _piece(part: pb.AnimateRequest) -> bytes | None:
     return part.portrait if part.WhichOneof("part") == "portrait" else None
 
 
-def _to_portrait(content: bytes) -> Portrait:
-    return Portrait(hashlib.sha256(content).hexdigest(), decode_image(content, "portrait"))
+def _digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _to_speech(part: pb.AnimateRequest, sample_rate_hz: int) -> Speech:

@@ -4,15 +4,14 @@ A back-end whose real weights cannot be had is tested with random ones (`trained
 it looks, only that what is asked for changes the picture.
 """
 
-import asyncio
 import hashlib
 import io
+import itertools
 import math
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import av
 import grpc
@@ -27,6 +26,7 @@ from e3rg.video.v1 import video_pb2_grpc
 from services.common.errors import InvalidRequest
 from services.common.images import decode_image
 from services.video.domain import Backend, Expression, Frame, Performance, Portrait, Progress, Rig, Speech, VisemeSpan
+from tests.conformance import ends
 from tests.conformance.voice import recording
 from tests.deployment import serving_video
 from tests.samples import png
@@ -42,6 +42,8 @@ RATE_HZ = 24_000
 DURATION_S = 1.3
 MIB = 1 << 20
 NEUTRAL = Expression("neutral", 0.0)
+SIGNS = ("progress", "chunk")
+"""What comes when rendering has begun."""
 
 Frames = NDArray[np.uint8]
 Show = Callable[..., Frames]
@@ -110,36 +112,26 @@ async def film(stub: "Stub", parts: list[pb.AnimateRequest]) -> tuple[pb.FaceRea
     return answers[0].ready, [answer.chunk for answer in answers if answer.WhichOneof("part") == "chunk"]
 
 
-class Watched:
-    """A back-end, of which a test sees how many frames it draws, and when it is let go in the middle."""
+class Watched(ends.Watched[Frame | Progress]):
+    """A back-end, of which a test sees how many frames it draws."""
 
     def __init__(self, backend: Backend) -> None:
+        super().__init__(lambda item: not isinstance(item, Progress))
         self._backend = backend
-        self._inner: Performance
-        self.frames = 0
-        self.closed = threading.Event()
+        self._performance: Performance
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._backend, name)
 
     def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
-        self._inner = self._backend.perform(rig, expression, seed, quality)
+        self._performance = self._backend.perform(rig, expression, seed, quality)
         return self
 
     def feed(self, speech: Speech) -> Iterator[Frame | Progress]:
-        return self._watch(self._inner.feed(speech))
+        return self.watch(self._performance.feed(speech))
 
     def finish(self) -> Iterator[Frame | Progress]:
-        return self._watch(self._inner.finish())
-
-    def _watch(self, items: Iterator[Frame | Progress]) -> Iterator[Frame | Progress]:
-        try:
-            for item in items:
-                self.frames += not isinstance(item, Progress)
-                yield item
-        except GeneratorExit:
-            self.closed.set()
-            raise
+        return self.watch(self._performance.finish())
 
 
 class FacePromises:
@@ -193,7 +185,7 @@ class FacePromises:
         assert model.fps >= 25
         assert model.size_px >= 256
         assert model.size_px % 2 == 0
-        assert 0 <= model.segment_min_s <= model.segment_max_s
+        assert 0 <= model.segment_first_s <= model.segment_min_s <= model.segment_max_s
         assert model.backlog_s == 0
 
     def test_more_speech_costs_more_and_a_lower_tier_costs_no_more(self, backend: Backend) -> None:
@@ -202,7 +194,7 @@ class FacePromises:
             assert cost == sorted(cost)
             assert cost[0] >= 0
         assert [cost[2] for cost in costs] == sorted((cost[2] for cost in costs), reverse=True)
-        assert (costs[0][2] > 0) == (backend.segment_s[1] > 0)
+        assert (costs[0][2] > 0) == (backend.segments is not None)
 
     # Frames and times
 
@@ -245,16 +237,18 @@ class FacePromises:
         assert not np.array_equal(show(), show("anna", NEUTRAL, 4))
 
     async def test_speech_longer_than_a_segment_is_refused(self, stub: "Stub", backend: Backend) -> None:
-        if backend.segment_s[1] == 0:
-            assert await film(stub, asked(speech(9.0)))
+        if not backend.segments:
+            call = stub.Animate(iter(asked(speech(9.0))), timeout=300)
+            await ends.read_until(call, *SIGNS)
+            call.cancel()
             return
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "duration_s"):
-            await film(stub, asked(speech(backend.segment_s[1] + 1)))
+            await film(stub, asked(speech(backend.segments.max_s + 1)))
 
     # Emotion
 
     def test_every_class_is_seen_and_more_of_it_is_seen_more(self, backend: Backend, show: Show) -> None:
-        for name in set(backend.classes) - {"neutral"}:
+        for name in set(backend.classes) - {"neutral"} if self.trained else {"happy"}:
             none, half, full = (
                 np.abs(show("anna", Expression(name, intensity)).astype(np.int16) - show()).mean()
                 for intensity in (0.0, 0.5, 1.0)
@@ -265,23 +259,28 @@ class FacePromises:
             else:
                 assert min(half, full) > 0, name
 
-    def test_classes_differ_from_each_other(self, backend: Backend, show: Show) -> None:
+    def test_classes_differ_from_each_other_by_more_than_chance(self, backend: Backend, show: Show) -> None:
         seen = {name: show("anna", Expression(name, 1.0)) for name in backend.classes}
-        names = sorted(seen)
-        for number, one in enumerate(names):
-            for other in names[number + 1 :]:
-                assert not np.array_equal(seen[one], seen[other]), (one, other)
+        apart = [_apart(one, other) for one, other in itertools.combinations(seen.values(), 2)]
+        assert min(apart) > 0
+        if self.trained:
+            # Another seed changes no more than when the face blinks and how the head sways.
+            chance = max(_apart(seen[name], show("anna", Expression(name, 1.0), 4)) for name in ("neutral", "happy"))
+            assert min(apart) > 1.5 * chance
+            assert np.mean(apart) > 4 * chance
 
     # Identity
 
-    def test_people_look_like_their_portraits(self, show: Show, rigs: dict[str, Rig]) -> None:
+    def test_people_look_like_their_portraits_in_every_class(self, backend: Backend, show: Show) -> None:
         assert not np.array_equal(show("anna"), show("marcus"))
         if not self.trained:
             return
-        own = {name: _thumbnail(picture(portrait(name)).image) for name in NAMES}
-        for name, other in (NAMES, NAMES[::-1]):
-            shown = _thumbnail(show(name)[0])
-            assert np.corrcoef(shown, own[name])[0, 1] > 0.9 > np.corrcoef(shown, own[other])[0, 1]
+        own = {name: _face(picture(portrait(name)).image) for name in NAMES}
+        shown = [("anna", "marcus", show("anna", Expression(name, 1.0))) for name in backend.classes]
+        for name, other, frames in (*shown, ("marcus", "anna", show("marcus"))):
+            alike, unlike = (np.corrcoef(_face(frames.mean(axis=0)), own[one])[0, 1] for one in (name, other))
+            assert alike > 0.8
+            assert alike - unlike > 0.4
 
     def test_the_mouth_moves_with_speech_and_rests_in_silence(
         self, backend: Backend, rigs: dict[str, Rig], show: Show
@@ -328,39 +327,23 @@ class FacePromises:
         watched = Watched(backend)
         async with serving_video(cast("Backend", watched), WHEEL) as served:
             stub = cast("Stub", video_pb2_grpc.VideoServiceStub(served.channel))
-            duration_s = backend.segment_s[1] or 20.0
+            duration_s = backend.segments.max_s if backend.segments else 20.0
             call = stub.Animate(iter(asked(speech(duration_s))), timeout=300)
-            await _first_sign(call)
+            await watched.begun()
             call.cancel()
-            assert await asyncio.to_thread(watched.closed.wait, 120)
-            assert watched.frames < duration_s * backend.fps / 2
+            await watched.let_go()
+            assert watched.count < duration_s * backend.fps / 2
             assert (await film(stub, asked(speech(0.2))))[1]
             assert (await stub.GetModel(pb.GetModelRequest())).backlog_s == 0
 
     async def test_a_service_that_is_stopped_ends_its_film(self, backend: Backend) -> None:
-        stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
-
-        async def serve() -> None:
-            async with serving_video(backend, WHEEL, grace_s=120) as served:
-                address.set_result(served.address)
-                await stop.wait()
-
-        serving = asyncio.create_task(serve())
-        async with grpc.aio.insecure_channel(await address) as channel:
+        async with ends.leaving(serving_video(backend, WHEEL, grace_s=120)) as (channel, stop):
             call = cast("Stub", video_pb2_grpc.VideoServiceStub(channel)).Animate(iter(asked(speech())), timeout=300)
-            content = await _first_sign(call)
+            content = (await ends.read_until(call, *SIGNS)).chunk
             stop.set()
             while (answer := await call.read()) is not grpc.aio.EOF:
                 content += cast("pb.AnimateResponse", answer).chunk
-        await serving
         assert len(_times(content, backend.size_px)) == math.ceil(DURATION_S * backend.fps)
-
-
-async def _first_sign(call: grpc.aio.StreamStreamCall[pb.AnimateRequest, pb.AnimateResponse]) -> bytes:
-    """Waits until rendering has begun; returns what came of the film."""
-    while (answer := cast("pb.AnimateResponse", await call.read())).WhichOneof("part") == "ready":
-        pass
-    return answer.chunk
 
 
 def _times(content: bytes, size_px: int) -> list[float]:
@@ -371,11 +354,25 @@ def _times(content: bytes, size_px: int) -> list[float]:
     return [float("nan") if frame.time is None else frame.time for frame in frames]
 
 
-def _thumbnail(image: Frames) -> NDArray[np.float64]:
-    """The picture as 16 x 16 grey levels."""
-    size = min(image.shape[:2]) // 16 * 16
+def _apart(one: Frames, other: Frames) -> float:
+    """How far two films are from each other, in grey levels: root mean square over 64 x 64 blocks of their means.
+
+    A mean over time, in blocks, for a blink is short and a sway moves little: what stays counts.
+    """
+    return float(np.sqrt(np.mean((_blocks(one.mean(axis=0), 64) - _blocks(other.mean(axis=0), 64)) ** 2)))
+
+
+def _face(image: NDArray[Any]) -> NDArray[np.float64]:
+    """The middle of a framed portrait, where the face is, as 16 x 16 grey levels in a row."""
+    edge = len(image) // 5
+    return _blocks(image[edge:-edge, edge:-edge], 16).ravel()
+
+
+def _blocks(image: NDArray[Any], count: int) -> NDArray[np.float64]:
+    """The picture as `count` x `count` grey levels."""
+    size = len(image) // count * count
     grey = image[:size, :size].mean(axis=2)
-    return np.asarray(grey.reshape(16, size // 16, 16, size // 16).mean(axis=(1, 3)).ravel())
+    return np.asarray(grey.reshape(count, size // count, count, size // count).mean(axis=(1, 3)), np.float64)
 
 
 def _mouth_motion(frames: Frames) -> float:

@@ -4,9 +4,7 @@ A back-end whose real weights cannot be had is tested with random ones (`trained
 it sounds, only that what is asked for changes the sound.
 """
 
-import asyncio
 import hashlib
-import threading
 import wave
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import cache
@@ -26,6 +24,7 @@ from perception.voice import Prosody, VoiceReader
 from services.common.errors import InvalidRequest
 from services.tts.domain import VISEMES, Backend, Delivery, Profile, Speech, Voice, VoiceReference
 from services.tts.servicer import CHUNK_S
+from tests.conformance import ends
 from tests.deployment import serving_tts
 from tests.samples import wav
 from tests.serving import refused
@@ -84,24 +83,18 @@ def asked(*texts: str, content: bytes = b"", **head: str) -> list[pb.SpeakReques
     return parts + [pb.SpeakRequest(sentence=text) for text in texts]
 
 
-class Watched:
-    """A back-end, of which a test sees whether what it says is said to the end, and when it is let go."""
+class Watched(ends.Watched[Speech]):
+    """A back-end, of which a test sees how many texts it ends."""
 
     def __init__(self, backend: Backend) -> None:
+        super().__init__(lambda speech: speech.ends_text)
         self._backend = backend
-        self.ended = False
-        self.closed = threading.Event()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._backend, name)
 
     def speak(self, texts: Sequence[str], voice: Voice, delivery: Delivery) -> Iterator[Speech]:
-        try:
-            for speech in self._backend.speak(texts, voice, delivery):
-                self.ended = self.ended or speech.ends_text
-                yield speech
-        finally:
-            self.closed.set()
+        return self.watch(self._backend.speak(texts, voice, delivery))
 
 
 class VoicePromises:
@@ -297,35 +290,19 @@ class VoicePromises:
         async with serving_tts(cast("Backend", watched), WHEEL) as served:
             stub = cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel))
             call = stub.Speak(iter(asked(f"{LONG} " * 19)), timeout=300)
-            await _first_chunk(call)
+            await ends.read_until(call, "chunk")
             call.cancel()
-            assert await asyncio.to_thread(watched.closed.wait, 120)
-            assert not watched.ended
+            await watched.let_go()
+            assert not watched.count
             assert [part async for part in stub.Speak(iter(asked("Good.")), timeout=300)][-1].HasField("sentence_end")
 
     async def test_a_service_that_is_stopped_ends_what_it_was_asked(self, backend: Backend) -> None:
-        stop, address = asyncio.Event(), asyncio.get_running_loop().create_future()
-
-        async def serve() -> None:
-            async with serving_tts(backend, WHEEL, grace_s=120) as served:
-                address.set_result(served.address)
-                await stop.wait()
-
-        serving = asyncio.create_task(serve())
-        async with grpc.aio.insecure_channel(await address) as channel:
+        async with ends.leaving(serving_tts(backend, WHEEL, grace_s=120)) as (channel, stop):
             call = cast("Stub", tts_pb2_grpc.TtsServiceStub(channel)).Speak(iter(asked(LONG)), timeout=300)
-            await _first_chunk(call)
+            await ends.read_until(call, "chunk")
             stop.set()
-            while not (part := cast("pb.SpeakResponse", await call.read())).HasField("sentence_end"):
-                pass
-            assert part.sentence_end.sentence == LONG
+            assert (await ends.read_until(call, "sentence_end")).sentence_end.sentence == LONG
             assert await call.read() is grpc.aio.EOF
-        await serving
-
-
-async def _first_chunk(call: grpc.aio.StreamStreamCall[pb.SpeakRequest, pb.SpeakResponse]) -> None:
-    while not cast("pb.SpeakResponse", await call.read()).HasField("chunk"):
-        pass
 
 
 def _effect(heard: Prosody, calm: Prosody) -> NDArray[np.float64]:

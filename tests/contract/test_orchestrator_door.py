@@ -99,12 +99,12 @@ async def test_a_service_with_another_wheel_is_not_ready(deployment: Deployment,
 # Identities
 
 
-def header(name: str = "eve", **consent: object) -> pb.AddIdentityRequest:
+def header(name: str = "eve", language: str = "en", **consent: object) -> pb.AddIdentityRequest:
     fields: dict[str, object] = {"granted_by": "the test", "granted_on": "2026-01-31", "uses": ALL_USES}
     return pb.AddIdentityRequest(
         header=memory.AddIdentityHeader(
             id=name,
-            profile=common.Profile(name="Eve", age="elderly", gender="female", timbre="low", language="en"),
+            profile=common.Profile(name="Eve", age="elderly", gender="female", timbre="low", language=language),
             consent=memory.Consent(**(fields | consent)),  # type: ignore[arg-type]
         )
     )
@@ -191,6 +191,7 @@ SILENT = VOICE[:44] + bytes(len(VOICE) - 44)
         ([header("No Name"), portrait(), voice()], INVALID, "header.id: 'No Name' is not a name"),
         ([header(uses=["all"]), portrait(), voice()], INVALID, "header.consent.uses: 'all' is unknown"),
         ([header(granted_by=""), portrait(), voice()], INVALID, "header.consent.granted_by"),
+        ([header(language="es"), portrait(), voice()], INVALID, "header.profile.language: 'es' is not spoken by the"),
         ([header("ada"), portrait(), voice()], grpc.StatusCode.ALREADY_EXISTS, "identity 'ada' exists"),
     ],
 )
@@ -226,7 +227,13 @@ async def test_the_trace_goes_on_to_every_service_that_checks(stub: "Stub", call
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     metadata = (("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),)
     await stub.AddIdentity(iter(sized([header(), portrait(), voice()])), timeout=20, metadata=metadata)
-    assert [call.method for call in calls.calls] == ["CheckPortrait", "CheckVoice", "AddIdentity", "AddIdentity"]
+    assert [call.method for call in calls.calls] == [
+        "GetModel",
+        "CheckPortrait",
+        "CheckVoice",
+        "AddIdentity",
+        "AddIdentity",
+    ]
     assert {call.trace_id for call in calls.calls} == {trace_id}
 
 

@@ -6,8 +6,9 @@ from benchmarks import segments
 
 
 async def test_replies_are_filmed_by_each_number_of_replicas(capsys: pytest.CaptureFixture[str]) -> None:
-    await segments.compare([1, 2], work=0.01)
+    await segments.compare([1, 2], work=0.01, sentences=6)
     heading, columns, *rows = capsys.readouterr().out.splitlines()
-    assert heading.startswith("37.7 s of speech, 0.01 s of rendering")
+    assert heading.endswith(" s of speech, 0.01 s of rendering for each second of film")
     assert columns.split()[:2] == ["replicas", "segments"]
-    assert [row.split()[:2] for row in rows] == [["1", "8"], ["2", "8"]]
+    names = ["1", "2", "2, one busy, not asked", "2, one busy, asked"]
+    assert [(row[:30].strip(), row[30:40].strip()) for row in rows] == [(name, "3") for name in names]

@@ -5,6 +5,7 @@ from pathlib import Path
 from services.common import backends
 from services.tts.backends import hibari, kokoro
 from services.tts.domain import Backend
+from tests.conformance.suites import suites
 from tests.conformance.voice import VoicePromises
 
 ELSEWHERE = {"openvoice": "tests/models/openvoice/test_promises.py"}
@@ -24,7 +25,7 @@ class TestKokoro(VoicePromises):
 
 
 def test_no_back_end_is_left_out() -> None:
-    here = {name.removeprefix("Test").lower() for name in globals() if name.startswith("Test")}
+    here = {name.removeprefix("Test").lower() for name in suites(Path(__file__), "VoicePromises")}
     assert here | set(ELSEWHERE) == set(backends.names("services.tts.backends"))
     for path in ELSEWHERE.values():
-        assert "VoicePromises" in (Path(__file__).parents[2] / path).read_text()
+        assert suites(Path(__file__).parents[2] / path, "VoicePromises"), f"{path} takes up no promises"

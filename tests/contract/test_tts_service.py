@@ -3,12 +3,14 @@
 import asyncio
 import hashlib
 import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import TYPE_CHECKING, cast
 
 import grpc
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 
 import emotions
 from e3rg.common.v1 import common_pb2 as common
@@ -136,6 +138,12 @@ async def test_what_cannot_be_a_voice_is_refused_with_the_reason(stub: "Stub", p
         await check(stub, *pieces)
 
 
+async def test_a_recording_is_only_listened_to_and_neither_fitted_nor_kept(stub: "Stub", voice: FakeVoice) -> None:
+    await check(stub, VOICE)
+    assert voice.prepared == []
+    assert (await speak(stub, *FIRST))[0].ready.fit_s > 0
+
+
 # Speak
 
 
@@ -199,7 +207,7 @@ async def test_a_fitted_voice_spares_the_fitting_where_it_is_sent(wheel: Wheel) 
 
 
 @pytest.mark.parametrize(
-    "other", ["another recording", "another profile", "another model", "garbage", "another format"]
+    "other", ["another recording", "another profile", "another model", "another fitting", "garbage", "another format"]
 )
 async def test_a_fitted_voice_of_something_else_is_not_used(wheel: Wheel, other: str) -> None:
     first, second = FakeVoice(), FakeVoice()
@@ -209,6 +217,8 @@ async def test_a_fitted_voice_of_something_else_is_not_used(wheel: Wheel, other:
         before.header.profile.age = "elderly"
     if other == "another model":
         first.digest = "6" * 64
+    if other == "another fitting":
+        first.fitting = 2
     async with serving_tts(first, wheel) as one, serving_tts(second, wheel) as two:
         stubs = [cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel)) for served in (one, two)]
         fitted = (await speak(stubs[0], before, *reference(lent)))[0].ready.fitted
@@ -221,7 +231,62 @@ async def test_a_fitted_voice_of_something_else_is_not_used(wheel: Wheel, other:
         assert (len(second.prepared), second.restored) == (1, [])
 
 
+async def test_a_stale_fitted_voice_is_replaced_also_where_the_voice_is_known(stub: "Stub") -> None:
+    fitted = (await speak(stub, *FIRST))[0].ready.fitted
+    stale = bytes(len(fitted))
+    ready = (await speak(stub, lending([VOICE], len(stale)), pb.SpeakRequest(fitted=stale), *reference()))[0].ready
+    assert (ready.fit_s, ready.fitted) == (0, fitted)
+
+
+async def stand_in_line(stub: "Stub", count: int) -> None:
+    """Waits until so many calls wait for the model."""
+    async with asyncio.timeout(20):
+        while REGISTRY.get_sample_value("e3rg_queue_length", {"stage": "tts", "model": "fake"}) != count:
+            await stub.GetModel(pb.GetModelRequest())
+
+
+async def test_the_wait_in_line_is_no_time_of_fitting(wheel: Wheel) -> None:
+    voice = FakeVoice()
+    voice.before = gate = Gate("check")
+    async with serving_tts(voice, wheel) as served:
+        stub = cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel))
+        checking = asyncio.ensure_future(check(stub, VOICE))
+        await gate.reached()
+        speaking = asyncio.create_task(speak(stub, *FIRST))
+        await stand_in_line(stub, 1)
+        for _ in range(50):  # that takes longer than a stand-in takes to fit
+            await stub.GetModel(pb.GetModelRequest())
+        opened_s = time.monotonic()
+        gate.open()
+        ready = (await speaking)[0].ready
+        assert 0 < ready.fit_s < time.monotonic() - opened_s
+        await checking
+
+
+async def test_callers_take_turns_text_by_text(wheel: Wheel) -> None:
+    voice = FakeVoice()
+    voice.before = gate = Gate("speak")
+    async with serving_tts(voice, wheel) as served:
+        stub = cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel))
+        one, other = stub.Speak(timeout=20), stub.Speak(timeout=20)
+        for call in (one, other):
+            for part in FIRST:
+                await call.write(part)
+            assert (await read(call)).HasField("ready")
+        for text in ("One.", "Two.", "Three."):
+            await one.write(sentence(text))
+        await gate.reached()
+        await other.write(sentence("And me."))
+        await stand_in_line(stub, 1)
+        gate.open()
+        for call in (one, other):
+            await call.done_writing()
+        await asyncio.gather(rest(one), rest(other))
+    assert voice.asked == [["One."], ["And me."], ["Two."], ["Three."]]
+
+
 async def test_sentences_that_wait_are_spoken_in_one_go_and_end_one_by_one(stub: "Stub", voice: FakeVoice) -> None:
+    voice.texts_max = 8
     voice.before = gate = Gate("speak")
     call = stub.Speak(timeout=20)
     for part in (*FIRST, sentence("One.")):

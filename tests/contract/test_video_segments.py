@@ -66,7 +66,9 @@ async def backlog(stub: "Stub") -> float:
 async def test_a_renderer_says_its_tiers_and_how_much_it_takes_at_once(stub: "Stub") -> None:
     model = await stub.GetModel(pb.GetModelRequest())
     assert list(model.qualities) == ["fine", "draft"]
-    assert (model.segment_min_s, model.segment_max_s, model.backlog_s) == (0.4, 1.2, 0)
+    assert (model.segment_first_s, model.segment_min_s, model.segment_max_s) == (0.4, 0.4, 1.2)
+    assert model.segment_window_s == 0
+    assert model.backlog_s == 0
 
 
 async def test_a_call_is_accepted_then_progresses_then_shows_all(stub: "Stub", painter: FakePainter) -> None:
@@ -131,8 +133,7 @@ async def test_what_cannot_end_in_time_is_refused_with_backlog_cost_and_deadline
     )
     with refused(EXHAUSTED, text) as failure:
         await animate(stub, *segment(), timeout_s=17)
-    retry_ms = int(dict(failure.value.trailing_metadata() or ())["retry-after-ms"])
-    assert 500 < retry_ms < 2000  # 12 + 6 - 17 s
+    assert "retry-after-ms" not in dict(failure.value.trailing_metadata() or ())  # waiting gains nothing
     assert await backlog(stub) == 12
     second = stub.Animate(iter(segment()), timeout=19)
     ready = (await read(second)).ready
@@ -142,6 +143,52 @@ async def test_what_cannot_end_in_time_is_refused_with_backlog_cost_and_deadline
     assert content(await rest(first))
     assert content(await rest(second))
     assert await backlog(stub) == 0
+
+
+async def test_what_cannot_end_in_time_is_refused_before_its_portrait_is_sent(
+    stub: "Stub", painter: FakePainter
+) -> None:
+    painter.step_s = 100
+    call = stub.Animate(timeout=20)
+    await call.write(segment()[0])
+    with refused(EXHAUSTED, "0.0 s of rendering are promised already and 0.8 s of speech"):
+        await call.read()
+
+
+async def test_a_call_has_its_place_when_it_has_sent_its_speech_and_is_rendered_in_that_order(
+    stub: "Stub", painter: FakePainter
+) -> None:
+    painter.before = gate = Gate("step")
+    first = stub.Animate(iter(segment(0.4)), timeout=20)
+    await gate.reached()
+    slow = stub.Animate(timeout=20)
+    *before, last = segment(0.52)
+    for part in before:
+        await slow.write(part)
+    quick = stub.Animate(iter(segment(0.8)), timeout=20)
+    costs = [painter.cost_s(seconds, "fine") for seconds in (0.4, 0.8)]
+    assert (await read(quick)).ready.backlog_s == pytest.approx(costs[0])
+    await slow.write(last)
+    await slow.done_writing()
+    assert (await read(slow)).ready.backlog_s == pytest.approx(sum(costs))
+    gate.open()
+    for call in (first, quick, slow):
+        assert content(await rest(call))
+    assert [seconds for _, seconds in painter.painted] == [0.4, 0.8, 0.52]
+
+
+async def test_the_next_promise_costs_what_the_last_one_took(stub: "Stub", painter: FakePainter) -> None:
+    painter.step_s = 10  # it says; it is faster
+    costs = [(await animate(stub, *segment(), timeout_s=None))[0].ready.cost_s for _ in range(2)]
+    assert costs == pytest.approx([160, 160 * 0.9])
+
+
+async def test_a_replica_says_which_it_is(stub: "Stub", wheel: Wheel) -> None:
+    async with serving_video(FakePainter(), wheel) as served:
+        other = cast("Stub", video_pb2_grpc.VideoServiceStub(served.channel))
+        names = [(await animate(each, *segment()))[0].ready.replica for each in (stub, stub, other)]
+    assert names[0] == names[1] != names[2]
+    assert all(names)
 
 
 async def test_a_renderer_that_keeps_up_with_speech_is_never_refused(wheel: Wheel) -> None:
@@ -244,3 +291,17 @@ async def test_a_portrait_that_cannot_be_used_is_refused_when_its_turn_comes(
     with refused(INVALID, "portrait: no face in it; send a photograph of one face"):
         await animate(stub, first, *portrait(dark), speech(pcm(0.8)))
     assert painter.painted == []
+
+
+async def test_a_portrait_is_looked_into_when_its_turn_comes(stub: "Stub", painter: FakePainter) -> None:
+    painter.before = gate = Gate("step")
+    first = stub.Animate(iter(segment()), timeout=20)
+    await gate.reached()
+    head = header(content=b"no picture")
+    head.header.duration_s = 0.8
+    second = stub.Animate(iter([head, *portrait(b"no picture"), speech(pcm(0.8))]), timeout=20)
+    assert (await read(second)).HasField("ready")
+    gate.open()
+    assert content(await rest(first))
+    with refused(INVALID, "portrait: 10 bytes that are no JPEG or PNG"):
+        await rest(second)

@@ -1,6 +1,7 @@
 """Every promise of `video.proto`, over a real channel."""
 
 import asyncio
+import gc
 import hashlib
 import io
 import math
@@ -21,7 +22,7 @@ from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
 from services.video.domain import Expression, VisemeSpan
 from tests.deployment import serving_video
-from tests.fakes import FakeFace, Gate, fail
+from tests.fakes import FakeFace, FakePainter, Gate, fail
 from tests.samples import jpeg, pcm, png
 from tests.serving import CallLog, refused
 
@@ -258,6 +259,29 @@ async def test_a_film_that_nobody_wants_any_more_stops(stub: "Stub", face: FakeF
     gate.open()
     await face.stopped.happened()
     assert gate.came < 250
+
+
+@pytest.mark.parametrize(("face", "held"), [(FakeFace(), "feed"), (FakePainter(), "frame")])
+async def test_the_encoders_of_a_film_that_nobody_wants_any_more_are_freed(
+    face: FakeFace, held: str, wheel: Wheel, calls: CallLog
+) -> None:
+    gc.collect()
+    gc.disable()  # which would free them too, some time
+    try:
+        async with serving_video(face, wheel) as served:
+            stub = cast("Stub", video_pb2_grpc.VideoServiceStub(served.channel))
+            face.before = gate = Gate(held, after=1)
+            first = header()
+            first.header.duration_s = 0.8
+            call = stub.Animate(iter([first, *portrait(), speech(pcm(0.8))]))
+            await gate.reached()
+            call.cancel()
+            await calls.ended("Animate")
+            gate.open()
+            await check(stub, PORTRAIT)  # the model's thread is through with the film
+            assert not [thing for thing in gc.get_objects() if isinstance(thing, av.container.OutputContainer)]
+    finally:
+        gc.enable()
 
 
 # Errors of every RPC

@@ -53,16 +53,33 @@ def test_the_best_tier_that_ends_in_time_is_promised(backlog: Backlog, remaining
         assert second.quality == quality
 
 
-@pytest.mark.parametrize(("remaining_s", "retry_after_s"), [(9.0, 1.0), (2.0, 8.0), (0.0, 10.0), (9.99, 0.1)])
-def test_what_cannot_end_in_time_is_refused_until_it_could(
-    backlog: Backlog, remaining_s: float, retry_after_s: float
+@pytest.mark.parametrize(("remaining_s", "late_s"), [(9.0, 1.0), (2.0, 8.0), (0.0, 10.0)])
+def test_what_cannot_end_in_time_is_refused_and_waiting_is_of_no_use(
+    backlog: Backlog, remaining_s: float, late_s: float
 ) -> None:
     with backlog.promise(0.4, TIERS, None):
-        with pytest.raises(Overloaded, match=r"8\.0 s of rendering are promised already") as refusal:
-            backlog.promise(0.4, TIERS, remaining_s)
-        assert refusal.value.retry_after_s == pytest.approx(retry_after_s)
+        for ask in (backlog.check, backlog.promise):
+            with pytest.raises(Overloaded, match=rf"8\.0 s of rendering are .* allow {late_s} s more") as refusal:
+                ask(0.4, TIERS, remaining_s)
+            assert refusal.value.retry_after_s is None
         assert backlog.seconds == 8
-    backlog.promise(0.4, TIERS, remaining_s + retry_after_s)
+        backlog.check(0.4, TIERS, remaining_s + late_s)
+        assert backlog.seconds == 8
+        backlog.promise(0.4, TIERS, remaining_s + late_s)
+
+
+def test_what_calls_took_corrects_what_the_next_ones_cost(backlog: Backlog) -> None:
+    for _ in range(30):
+        backlog.promise(0.4, TIERS, None).kept(12.0)
+    assert backlog.promise(0.4, TIERS, None).cost_s == pytest.approx(12.0, rel=0.01)
+    with pytest.raises(Overloaded):
+        backlog.check(0.4, ("fine",), 11.5)
+
+
+def test_one_bad_minute_does_not_refuse_all_calls(backlog: Backlog) -> None:
+    for _ in range(30):
+        backlog.promise(0.4, TIERS, None).kept(1e6)
+    assert backlog.promise(0.4, TIERS, None).cost_s <= 16.0
 
 
 def test_a_wished_tier_is_never_bettered(backlog: Backlog) -> None:

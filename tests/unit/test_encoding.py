@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from services.video.encoding import CHUNK_BYTES_MAX, FragmentedMp4, to_yuv
+from services.common.media import CHUNK_BYTES_MAX
+from services.video.encoding import FragmentedMp4, mime_type_of, to_yuv
 
 SIZE_PX, FPS = 128, 25
 
@@ -111,12 +112,10 @@ def test_chunks_are_small_enough_for_a_message() -> None:
 
 
 def test_the_mime_type_names_the_codecs_that_are_in_the_file() -> None:
-    movie = FragmentedMp4(SIZE_PX, FPS, 24_000)
-    init = movie.add([], np.zeros(0, np.int16)) or movie.add(frames(1), tone(24_000, 0.04))
-    movie.close()
+    init = film(24_000, 0.04)
 
     parameters = init[0][init[0].index(b"avcC") + 4 :]
-    assert movie.mime_type == f'video/mp4; codecs="avc1.{parameters[1:4].hex().upper()}, mp4a.40.2"'
+    assert mime_type_of(SIZE_PX, FPS) == f'video/mp4; codecs="avc1.{parameters[1:4].hex().upper()}, mp4a.40.2"'
 
 
 def test_sound_shorter_than_the_pictures_is_filled_up() -> None:

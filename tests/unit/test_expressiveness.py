@@ -9,15 +9,20 @@ import cv2
 import numpy as np
 import pytest
 
-from benchmarks.expressiveness import controls, lips, tables
+from benchmarks.expressiveness import agreement, controls, lips, tables
 from benchmarks.expressiveness.controls import Known
-from benchmarks.expressiveness.faces import Sight
+from benchmarks.expressiveness.faces import Sight, faces
 from benchmarks.expressiveness.judges import CLASSES, Facex, cut_out, read_arrays, rise, strongest
 from benchmarks.expressiveness.takes import Take
 from perception.face import Face, FaceBox
+from perception.speaker import SpeakerReader, likeness
+from services.memory.ready import ready_identities
+from services.tts.recordings import read_voice
 from services.video.domain import VisemeSpan
+from services.video.encoding import FragmentedMp4
 
 FPS = 25
+MODELS = Path(__file__).parents[2] / ".models"
 
 
 def face(right: tuple[float, float], left: tuple[float, float], gap_px: float = 0.0) -> Face:
@@ -181,12 +186,46 @@ def test_confusions_are_counted_where_they_were_seen(capsys: pytest.CaptureFixtu
     assert row(output, "sad")[3] == "1"  # angry
 
 
-def test_a_frame_belongs_to_the_portrait_that_it_lies_nearest_to(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.print_likeness(FILMS, {"ann": np.zeros(4), "bob": np.full(4, 0.5)})
+def test_a_film_belongs_to_the_reference_whose_cosine_is_highest(capsys: pytest.CaptureFixture[str]) -> None:
+    references = {"ann": np.array([1.0, 0, 0]), "bob": np.array([0, 2.0, 0]), "cat": np.array([0, 0.6, 0.8])}
+    films = {
+        ("ann", 0.0): np.array([[3.0, 0, 0], [0.8, 0.6, 0]]),
+        ("ann", 1.0): np.array([[0.6, 0.8, 0]]),
+        ("bob", 0.0): np.array([[0, 1.0, 0]]),
+        ("cat", 1.0): np.array([[0, 1.2, 1.6]]),
+    }
+    tables.print_likeness("face", films, references)
     output = capsys.readouterr().out
-    assert row(output, "ann")[1:] == ["0.16", "0.60", "bob", "0.84", "75", "%", "of", "12"]
-    assert row(output, "bob")[1:] == ["1.00", "1.00", "ann", "2.00", "100", "%", "of", "12"]
-    assert "two portraits: 1.00 apart on average, 1.00 at the closest (ann and bob)" in output
+    assert row(output, "ann")[1:] == ["0.80", "0.60", "0.37", "bob", "0.47", "2", "of", "3"]
+    assert row(output, "bob")[1:] == ["1.00", "1.00", "0.30", "cat", "0.60", "1", "of", "1"]
+    assert "two references: 0.20 on average, 0.60 at the closest (bob and cat)" in output
+    assert "own by intensity: 0: 0.93, 1: 0.80" in output
+
+
+def test_faces_are_measured_by_distance_too(capsys: pytest.CaptureFixture[str]) -> None:
+    portraits = {"ann": np.zeros(4), "bob": np.full(4, 0.5)}
+    tables.print_distances(faces(FILMS), portraits)
+    output = capsys.readouterr().out
+    assert "own by intensity 0: 0.50, 1: 0.66;" in output
+    assert "worst 1.00; two portraits 1.00 on average, 1.00 at the closest" in output
+
+
+def test_the_voice_is_embedded_from_the_sound_of_the_finished_film() -> None:
+    (identity,) = (each for each in ready_identities() if each.id == "anna")
+    reader = SpeakerReader(MODELS / "ge2e" / "pretrained.pt")
+    recording = read_voice(identity.voice, "voice")
+    rate_hz = recording.sample_rate_hz
+    file = FragmentedMp4(64, FPS, rate_hz)
+    samples = (recording.samples[: 3 * rate_hz] * 32767).astype(np.int16)
+    pictures = (np.zeros((64, 64, 3), np.uint8) for _ in range(3 * FPS))
+    mp4 = b"".join([*file.add((), samples), *file.add(pictures, samples[:0]), *file.finish()])
+    take = Take("anna", "happy", 1.0, "", np.zeros(0, np.int16), rate_hz, (), mp4)
+
+    found = agreement.speakers([take, take], reader)
+
+    assert found["anna", 1.0].shape == (2, 256)
+    own = reader.embed(recording.samples[: 3 * rate_hz], rate_hz)
+    assert likeness(found["anna", 1.0][0].astype(np.float32), own) > 0.97
 
 
 def test_lips_are_told_by_identity_and_beside_chance(capsys: pytest.CaptureFixture[str]) -> None:

@@ -416,17 +416,6 @@ def test_text_without_a_sound_is_refused_before_anything_is_said(backend: Hibari
         backend.speak([text], PLAIN, CALM)
 
 
-@pytest.mark.parametrize("delivery", [Delivery("bored", 0.5), Delivery("sad", 1.5), Delivery("sad", float("nan"))])
-def test_an_unknown_delivery_is_refused(backend: HibariBackend, delivery: Delivery) -> None:
-    with pytest.raises(InvalidRequest, match=r"header\.(style|emotion\.intensity)"):
-        backend.speak(["Hello."], PLAIN, delivery)
-
-
-def test_a_language_that_it_does_not_speak_is_refused(backend: HibariBackend) -> None:
-    with pytest.raises(InvalidRequest, match=r"header.profile.language: is 'de'"):
-        backend.prepare([recording("anna")], Profile("young", "female", "high", language="de"))
-
-
 def test_missing_weights_are_named_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("E3RG_TTS_MODELS_DIR", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="make models"):

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from prometheus_client import REGISTRY
@@ -76,7 +77,9 @@ async def test_one_more_than_the_line_holds_is_refused_and_told_when_to_come_aga
     assert waiting() == 1
     with pytest.raises(Overloaded, match="1 requests wait for the model") as refused:
         await queue.run(lambda: "third")
-    assert refused.value.retry_after_s > 0
+    assert (refused.value.retry_after_s or 0) > 0
+    with pytest.raises(Overloaded, match="1 requests wait for the model"):
+        queue.check()
     gate.open()
     assert (await first, await second) == ("first", "second")
     assert waiting() == 0
@@ -180,6 +183,40 @@ async def test_items_before_an_error_are_not_lost(queue: InferenceQueue) -> None
     assert await anext(stream) == 1
     with pytest.raises(ValueError, match="after the first"):
         await anext(stream)
+
+
+async def test_a_stream_says_that_it_has_its_place_at_once(queue: InferenceQueue, gate: Gate) -> None:
+    def held() -> str:
+        gate("work")
+        return "first"
+
+    running = await begun(asyncio.create_task(queue.run(held)))
+    await gate.reached()
+    stream = queue.stream(lambda: iter(["second"]), placed="placed")
+    assert await anext(stream) == "placed"
+    assert waiting() == 1
+    gate.open()
+    assert [item async for item in stream] == ["second"]
+    assert await running == "first"
+
+
+async def test_what_is_done_afterwards_is_done_behind_all_that_waits(queue: InferenceQueue, gate: Gate) -> None:
+    done: list[str] = []
+
+    def work(name: str) -> str:
+        gate(name)
+        done.append(name)
+        return name
+
+    first = await begun(asyncio.create_task(queue.run(partial(work, "first"))))
+    await gate.reached()
+    second = await begun(asyncio.create_task(queue.run(partial(work, "second"))))
+    queue.afterwards(partial(work, "afterwards"))
+    assert waiting() == 1
+    gate.open()
+    await asyncio.gather(first, second)
+    await queue.run(partial(work, "next"))
+    assert done == ["first", "second", "afterwards", "next"]
 
 
 async def test_two_workers_work_at_the_same_time() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from services.common.caches import LastUsed
 from services.common.errors import InvalidRequest
-from services.common.media import Collector, chunks, float_of_pcm, pcm_of_float
-from services.common.server import CHUNK_BYTES_MAX
+from services.common.media import CHUNK_BYTES_MAX, Collector, chunks, float_of_pcm, pcm_of_float
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES_MAX, CHUNK_BYTES_MAX + 1, 3 * CHUNK_BYTES_MAX])

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 import emotions
 from perception.face import Face, FaceReader
 from services.common.errors import InvalidRequest
+from services.video import framing
 from services.video.backends.portrait import LOOK_AHEAD_S, PortraitBackend, Settings
 from services.video.domain import Expression, Portrait, Rig, Speech, VisemeSpan
-from services.video.portrait import framing
 from services.video.portrait.acting import SCORE, Actor
 from services.video.portrait.drawing import Artist, Pose
 from services.video.portrait.fields import CONTROLS, GRID
@@ -86,6 +86,7 @@ class Measures:
     brows: float
     width: float  # of the mouth
     lids: float  # opening of the eyes
+    upper_lip: float  # below the eye line
 
 
 def measure(face: Face) -> Measures:
@@ -104,6 +105,7 @@ def measure(face: Face) -> Measures:
         brows=eyes - float(np.mean(brows)),
         width=float(np.linalg.norm(points[291] - points[61])) / apart,
         lids=(height[145] - height[159] + height[374] - height[386]) / 2,
+        upper_lip=height[0] - eyes,
     )
 
 
@@ -249,10 +251,10 @@ def test_lips_meet_on_a_bilabial_in_every_emotion(
     reader: FaceReader, backend: PortraitBackend, rigs: dict[str, PortraitRig], name: str
 ) -> None:
     said = speech([("sil", 0.2), ("aa", 0.3), ("PP", 0.12), ("aa", 0.2)])
-    for face_class in ("happy", "surprised"):
+    for face_class in ("happy", "surprised", "disgusted"):
         frames = animate(backend, rigs[name], said, face_class)
         closed, open_ = read(reader, frames[14]).gap, read(reader, frames[8]).gap
-        assert closed < 0.045, face_class
+        assert closed < 0.02, face_class
         assert open_ > closed + 0.07, face_class
 
 
@@ -325,6 +327,33 @@ def test_fear_draws_the_brows_up_and_together_and_surprise_arches_them(
     assert shown["surprised"].gap > shown["fear"].gap + 0.02
 
 
+@pytest.mark.parametrize("name", ["ingrid", "marcus"])
+def test_anger_narrows_eyes_and_lips_and_disgust_raises_the_upper_lip(
+    reader: FaceReader, backend: PortraitBackend, rigs: dict[str, PortraitRig], name: str
+) -> None:
+    shown = {c: resting(reader, backend, rigs[name], c) for c in ("neutral", "angry", "disgusted")}
+    calm = shown["neutral"]
+
+    assert shown["angry"].lids < 0.85 * calm.lids
+    assert shown["angry"].width < calm.width - 0.05
+    assert shown["disgusted"].upper_lip < calm.upper_lip - 0.09
+    assert shown["disgusted"].lids < 0.85 * calm.lids
+    assert shown["disgusted"].inner_brows > shown["angry"].inner_brows + 0.01
+
+
+def test_who_is_angry_or_disgusted_speaks_through_the_teeth() -> None:
+    drops = {}
+    for face_class in ("neutral", "angry", "disgusted", "fear"):
+        lips, loudness = mute()
+        lips.add(VisemeSpan("aa", 0.0, 4.0))
+        actor = Actor(Expression(face_class, 1.0), lips, loudness, rest={}, seed=1, fps=FPS)
+        drops[face_class] = [actor.pose(frame).weights["jaw"] for frame in range(3 * FPS)][-1]
+
+    assert drops["angry"] == pytest.approx(0.5 * drops["neutral"], rel=0.02)
+    assert drops["disgusted"] == pytest.approx(0.65 * drops["neutral"], rel=0.02)
+    assert drops["fear"] >= drops["neutral"]
+
+
 def test_contempt_is_one_sided(reader: FaceReader, backend: PortraitBackend, rigs: dict[str, PortraitRig]) -> None:
     def sides(face_class: str) -> tuple[float, float]:
         (face,) = reader.read(animate(backend, rigs["anna"], silence(0.8), face_class)[-1])
@@ -390,11 +419,14 @@ def test_an_expression_deepens_folds_where_the_skin_folds(rigs: dict[str, Portra
 
     rig = rigs["kenji"]
     artist = Artist(rig)
-    plain, folded = (artist.draw(Pose({}, folds=folds)).astype(int) for folds in ({}, {"furrow": 1.0}))
-    x, y = (int(value) for value in rig.anatomy.to_px(4.0, float(rig.anatomy.points[107, 1])))
-    darker = plain - folded
-    assert darker[y - 6 : y + 7, x - 2 : x + 3].mean() > 4
-    assert np.abs(darker[300:]).max() <= 2
+    plain = artist.draw(Pose({})).astype(int)
+    brow, eye = rig.anatomy.points[107], rig.anatomy.eyes[1]
+    places = {"furrow": (4.0, float(brow[1])), "sockets": (eye.centre[0], float(eye.upper.y.min()) - 3)}
+    for fold, place in places.items():
+        darker = plain - artist.draw(Pose({}, folds={fold: 1.0})).astype(int)
+        x, y = (int(value) for value in rig.anatomy.to_px(*place))
+        assert darker[y - 6 : y + 7, x - 2 : x + 3].mean() > 4, fold
+        assert np.abs(darker[300:]).max() <= 2, fold
 
 
 # Identity

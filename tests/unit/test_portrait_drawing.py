@@ -6,7 +6,8 @@ import pytest
 from numpy.typing import NDArray
 
 from perception.face import FaceReader
-from services.video.portrait import framing, glasses, openings
+from services.video import framing
+from services.video.portrait import glasses, openings
 from services.video.portrait.drawing import Artist, Pose
 from services.video.portrait.fields import GRID
 from services.video.portrait.retouch import Retouch

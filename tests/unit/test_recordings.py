@@ -26,6 +26,24 @@ def test_16_24_and_32_bits_are_read_alike(width: int) -> None:
     assert (voice.sample_rate_hz, voice.digest) == (22_050, hashlib.sha256(content).hexdigest())
 
 
+def extensible(width: int, kind: int = 1) -> bytes:
+    """As most programs write more than 16 bits: the format stands in a longer header, as `kind`."""
+    name = struct.pack("<H", kind) + bytes.fromhex("000000001000800000aa00389b71")
+    head = struct.pack("<HHIIHHHHI", 0xFFFE, 1, 22_050, 22_050 * width, width, 8 * width, 22, 8 * width, 4) + name
+    body = b"WAVE"
+    for tag, part in ((b"LIST", b"INFO"), (b"fmt ", head), (b"data", data(width))):
+        body += tag + struct.pack("<I", len(part)) + part + bytes(len(part) % 2)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_pcm_under_its_longer_name_is_read_too(width: int) -> None:
+    content = extensible(width)
+    voice = read_voice(content, "voice")
+    np.testing.assert_allclose(voice.samples, WAVE, atol=1e-7)
+    assert voice.digest == hashlib.sha256(content).hexdigest()
+
+
 @pytest.mark.parametrize("width", [2, 3, 4])
 def test_two_channels_are_mixed_down(width: int) -> None:
     left_and_right = np.array([[0.5, 0.0], [-0.5, 0.5], [0.25, 0.25]])
@@ -53,6 +71,7 @@ FLOATS[20:22] = struct.pack("<H", 3)  # the format code of IEEE floats
         (b"ID3\x04 an mp3 file, perhaps", "not a PCM WAV file"),
         (b"RIFF\x24\x00\x00\x00WAVE", "not a PCM WAV file"),
         (bytes(FLOATS), "not a PCM WAV file"),
+        (extensible(4, kind=3), "not a PCM WAV file"),
         (wav()[:20], "not a PCM WAV file"),
         (wav(1)[:-1000], "cut off: 15500 of 16000 samples are there; send the whole file"),
         (wav(1)[:-1], "cut off: 15999 of 16000"),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.tts.v1 import tts_pb2 as tts
+from e3rg.video.v1 import video_pb2 as video
 from orchestrator.segments import AROUND_S, Cutter, Segment, cut
 
 RATE_HZ, FPS = 24_000, 25
@@ -25,9 +26,20 @@ def sound(*spans: tuple[float, float], rate_hz: int = RATE_HZ) -> NDArray[np.int
     return np.concatenate(parts).astype(np.int16)
 
 
-def cut_up(samples: NDArray[np.int16], stretch_s: float = 0.4, rate_hz: int = RATE_HZ, fps: int = FPS) -> list[Segment]:
+def renderer(fps: int = FPS, first_s: float = LEAST_S, window_s: float = 0.0) -> video.GetModelResponse:
+    return video.GetModelResponse(
+        fps=fps, segment_first_s=first_s, segment_min_s=LEAST_S, segment_max_s=MOST_S, segment_window_s=window_s
+    )
+
+
+def cut_up(
+    samples: NDArray[np.int16],
+    stretch_s: float = 0.4,
+    rate_hz: int = RATE_HZ,
+    model: video.GetModelResponse | None = None,
+) -> list[Segment]:
     """Feeds the cutter as a voice does."""
-    cutter, step = Cutter(rate_hz, fps, (LEAST_S, MOST_S)), round(stretch_s * rate_hz)
+    cutter, step = Cutter(rate_hz, model or renderer()), round(stretch_s * rate_hz)
     found = []
     for at in range(0, len(samples), step):
         found += list(cutter.add(samples[at : at + step], []))
@@ -58,6 +70,35 @@ def test_cuts_fall_into_the_first_pauses_that_leave_enough(stretch_s: float) -> 
     assert durations(segments) == pytest.approx([2.88, 3.2, 3.12])
 
 
+def test_the_first_segment_may_be_shorter_than_the_others() -> None:
+    samples = sound(*[(0.6, 0.3)] * 12)
+    segments = cut_up(samples, model=renderer(first_s=0.5))
+    expect_whole(segments, samples)
+    assert durations(segments)[0] == pytest.approx(0.68)
+    assert min(durations(segments)[1:-1]) >= LEAST_S
+
+
+@pytest.mark.parametrize("stretch_s", [0.1, 0.4, 100])
+def test_of_pauses_after_which_a_segment_costs_the_same_the_last_one_is_taken(stretch_s: float) -> None:
+    samples = sound(*[(0.6, 0.3)] * 12)
+    # The pauses are heard until 0.84, 1.74, 2.64, 3.54 s … and windows end at 2 s and 4 s of each segment.
+    segments = cut_up(samples, stretch_s, model=renderer(first_s=0.5, window_s=2.0))
+    expect_whole(segments, samples)
+    assert durations(segments) == pytest.approx([1.72, 3.6, 3.48, 2.0])
+
+
+def test_a_pause_across_the_end_of_a_window_is_cut_there() -> None:
+    samples = sound((1.8, 0.5), (1.4, 0.3), (1.0, 0.0))
+    assert durations(cut_up(samples, model=renderer(first_s=1.0, window_s=2.0)))[0] == 2.0
+
+
+def test_a_pause_before_the_end_of_a_window_is_taken_though_silence_follows_for_long() -> None:
+    cutter = Cutter(RATE_HZ, renderer(first_s=1.0, window_s=2.0))
+    assert not list(cutter.add(sound((1.2, 0.2), (0.2, 2.3)), []))
+    (first,) = cutter.add(sound((0.0, 0.3)), [])
+    assert first.duration_s == pytest.approx(1.32)
+
+
 def test_what_surrounds_a_cut_is_quiet() -> None:
     samples = sound(*[(1.3, 0.2)] * 9)
     segments = cut_up(samples)
@@ -70,7 +111,7 @@ def test_what_surrounds_a_cut_is_quiet() -> None:
 
 
 def test_the_first_segment_is_told_as_soon_as_speech_follows_its_pause() -> None:
-    cutter = Cutter(RATE_HZ, FPS, (LEAST_S, MOST_S))
+    cutter = Cutter(RATE_HZ, renderer())
     assert not list(cutter.add(sound((2.2, 0.3)), []))  # it may be the end
     (first,) = cutter.add(sound((0.3, 0)), [])
     assert first.duration_s == pytest.approx(2.28)
@@ -122,7 +163,7 @@ def test_no_speech_makes_no_segment() -> None:
 @pytest.mark.parametrize(("rate_hz", "fps"), [(22_050, 25), (16_000, 30), (44_100, 24), (24_000, 24)])
 def test_segments_begin_on_whole_frames_at_any_rate(rate_hz: int, fps: int) -> None:
     samples = sound(*[(1.7, 0.3)] * 6, rate_hz=rate_hz)
-    segments = cut_up(samples, rate_hz=rate_hz, fps=fps)
+    segments = cut_up(samples, rate_hz=rate_hz, model=renderer(fps=fps))
     assert len(segments) > 2
     expect_whole(segments, samples, fps)
     for segment, following in itertools.pairwise(segments):
@@ -143,7 +184,7 @@ async def test_a_sound_across_a_cut_is_in_both_segments() -> None:
         yield tts.SpeechChunk(samples=samples[half:].tobytes(), phonemes=told[1:])
 
     # The rest is shorter than a segment may be, but nobody knows that when the first is cut.
-    first, second = [segment async for segment in cut(speech(), RATE_HZ, FPS, (LEAST_S, MOST_S))]
+    first, second = [segment async for segment in cut(speech(), RATE_HZ, renderer())]
     assert [sound.symbol for sound in first.phonemes] == ["a", ""]
     assert [sound.start_s for sound in first.phonemes] == pytest.approx([0.5, 2.2])
     assert [sound.duration_s for sound in first.phonemes] == pytest.approx([1.7, 0.08])

@@ -12,18 +12,17 @@ from pathlib import Path
 import numpy as np
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from perception.voice import Floats, Prosody, VoiceReader
-from services.common.errors import InvalidRequest
+from perception.voice import Prosody, VoiceReader
 from services.tts import domain
-from services.tts.domain import Delivery, Profile, Speech, VoiceReference
+from services.tts.domain import Delivery, Profile, Speech, VoiceReference, own
 from services.tts.hibari.bending import bend, cut, pace
 from services.tts.hibari.network import FRAME_HZ, HOP, RATE_HZ, Network, Utterance, sound
 from services.tts.speech import lips, sentences
-from services.tts.speech.likeness import average, fit, listen
+from services.tts.speech.likeness import FITTING, average, fit, listen
 from services.tts.speech.loudness import AUDIBLE_DB, CLEAR_DB, LEVEL_DBFS, faded, frame_levels, mean_level, raised
 from services.tts.speech.manner import STYLES, Manner, manner
 from services.tts.speech.reading import Dictionary, Reading, readings
-from services.tts.speech.timbre import VOICED_HZ, Timbre, decode, encode
+from services.tts.speech.timbre import Timbre, applied, decode, encode
 
 LEAD_FRAMES = 7
 """The model is silent for 0.35 s before it speaks; this much is kept."""
@@ -31,8 +30,6 @@ EARLY_FRAMES = 4
 """Its sounds come this much before the times that it gives for them: over many sentences, loudness follows the mouth
 shapes best when they are moved 50 ms to the front."""
 TAIL_FRAMES = 5
-WHISPER_MAX = 0.9
-"""A fuller whisper has no pitch that a listener could hear."""
 AUDITION_TEXT = "The boy was there when the sun rose, a rod is used to catch pink salmon."
 """Two of the Harvard sentences (IEEE, 1969), which hold English sounds in their usual shares."""
 
@@ -60,6 +57,8 @@ class HibariBackend:
     sample_rate_hz = RATE_HZ
     styles: tuple[str, ...] = tuple(STYLES)
     languages: tuple[str, ...] = ("en",)
+    fitting = FITTING
+    texts_max = 1
 
     def __init__(self, network: Network, dictionary: Dictionary, reader: VoiceReader) -> None:
         self._network = network
@@ -68,20 +67,26 @@ class HibariBackend:
         self.digest = network.digest
         self._audition = _trimmed(network.utter(dictionary.phonemes(AUDITION_TEXT), 1.0))
 
+    def check(self, reference: VoiceReference) -> None:
+        """Listens whether a voice can be fitted to a recording.
+
+        Raises:
+            InvalidRequest: It is too short, silent or not speech.
+        """
+        listen(reference, self._reader)
+
     def prepare(self, references: Sequence[VoiceReference], profile: Profile) -> HibariVoice:
         """Fits the voice to the recordings, on average; 0.5 to 1 s.
 
         Raises:
-            InvalidRequest: A recording is too short, silent or not speech, or the language is not English.
+            InvalidRequest: A recording is too short, silent or not speech.
         """
-        if profile.language.split("-")[0] not in self.languages:
-            raise InvalidRequest("header.profile.language", f"is {profile.language!r}; this voice speaks: en")
         heard = average([listen(reference, self._reader) for reference in references])
         return HibariVoice(fit(heard, profile, self._hear))
 
     def pack(self, voice: domain.Voice) -> bytes:
         """Returns the voice's timbre as JSON."""
-        return encode(_own(voice).timbre)
+        return encode(own(voice, HibariVoice).timbre)
 
     def unpack(self, content: bytes) -> HibariVoice:
         """Returns the voice of a timbre.
@@ -95,10 +100,10 @@ class HibariBackend:
         """Speaks the texts, one `Speech` per sentence; a sentence of over 220 characters comes in pieces.
 
         Raises:
-            InvalidRequest: Nothing in a text has a sound, or the delivery's style or intensity is unknown.
+            InvalidRequest: Nothing in a text has a sound.
             TypeError: The voice is another back-end's.
         """
-        timbre, move = _own(voice).timbre, manner(delivery)
+        timbre, move = own(voice, HibariVoice).timbre, manner(delivery)
         # A text without a sound is refused here and not when its turn comes.
         found = readings(texts, self._dictionary.phonemes)
         return (self._say(reading, timbre, move) for reading in found)
@@ -126,7 +131,7 @@ class HibariBackend:
             samples=np.round(whole * 32767).astype(np.int16),
             sample_rate_hz=RATE_HZ,
             phonemes=lips.timeline(plain.symbols, ends, np.pad(audible[:frames], (0, pause)), FRAME_HZ),
-            applied=_applied(spectra.pitch_hz[loud > loud.max() - CLEAR_DB], rate, level_dbfs, timbre, move),
+            applied=applied(timbre, move, rate, level_dbfs, spectra.pitch_hz[loud > loud.max() - CLEAR_DB]),
             ends_text=ends_text,
         )
 
@@ -149,12 +154,6 @@ def create() -> HibariBackend:
     return backend
 
 
-def _own(voice: domain.Voice) -> HibariVoice:
-    if not isinstance(voice, HibariVoice):
-        raise TypeError(f"{type(voice).__name__} is not a voice that this back-end prepared")
-    return voice
-
-
 def _trimmed(utterance: Utterance) -> Utterance:
     """Cuts the silence before the first sound down to `LEAD_FRAMES`, and puts the times where the sounds are."""
     frames = utterance.spectra.frames
@@ -162,19 +161,3 @@ def _trimmed(utterance: Utterance) -> Utterance:
     ends = np.maximum(utterance.ends - lead - EARLY_FRAMES, 0)
     ends[-1] = frames - lead
     return Utterance(utterance.symbols, ends, cut(utterance.spectra, lead, frames))
-
-
-def _applied(pitch_hz: Floats, rate: float, level_dbfs: float, timbre: Timbre, move: Manner) -> dict[str, float]:
-    applied = {
-        "rate": rate,
-        "level_dbfs": level_dbfs,
-        "tilt_db_octave": timbre.tilt_db_octave + move.tilt_db_octave,
-        "formant": timbre.formant * move.formant,
-        "breath": timbre.breath + move.breath,
-        "whisper": move.whisper,
-    }
-    voiced = pitch_hz[pitch_hz > VOICED_HZ]
-    if not len(voiced) or move.whisper > WHISPER_MAX:
-        return applied
-    low, middle, high = np.percentile(voiced, (10, 50, 90))
-    return applied | {"pitch_hz": float(middle), "pitch_range_semitones": float(12 * np.log2(high / low))}

@@ -16,16 +16,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from perception.speaker import SpeakerReader
 from perception.voice import VoiceReader
-from services.common.errors import InvalidRequest
 from services.common.weights import digest_of
 from services.tts import domain
-from services.tts.domain import Delivery, Profile, Speech, VoiceReference
+from services.tts.domain import Delivery, Profile, Speech, VoiceReference, own
 from services.tts.kokoro import speakers
 from services.tts.kokoro.network import PHONEMES_MAX, RATE_HZ, Network
 from services.tts.kokoro.passage import Passage
 from services.tts.kokoro.speakers import Speaker
 from services.tts.speech import sentences
-from services.tts.speech.likeness import average, fit, listen
+from services.tts.speech.likeness import FITTING, average, fit, listen
 from services.tts.speech.manner import STYLES, Manner, manner
 from services.tts.speech.reading import Dictionary, Reading, readings
 from services.tts.speech.sentences import Sentence
@@ -60,6 +59,8 @@ class KokoroBackend:
     sample_rate_hz = RATE_HZ
     styles: tuple[str, ...] = tuple(STYLES)
     languages: tuple[str, ...] = ("en",)
+    fitting = FITTING
+    texts_max = 1
 
     def __init__(self, network: Network, speaker_reader: SpeakerReader, reader: VoiceReader, digest: str) -> None:
         self._network = network
@@ -69,14 +70,20 @@ class KokoroBackend:
         self._dictionaries = {is_british: Dictionary(is_british) for is_british in (False, True)}
         self.digest = digest
 
+    def check(self, reference: VoiceReference) -> None:
+        """Listens whether a voice can be fitted to a recording.
+
+        Raises:
+            InvalidRequest: It is too short, silent or not speech.
+        """
+        listen(reference, self._reader)
+
     def prepare(self, references: Sequence[VoiceReference], profile: Profile) -> KokoroVoice:
         """Takes the speaker nearest to the recordings, and fits it to what they have in common; about 0.3 s.
 
         Raises:
-            InvalidRequest: A recording is too short, silent or not speech, or the language is not English.
+            InvalidRequest: A recording is too short, silent or not speech.
         """
-        if profile.language.split("-")[0] not in self.languages:
-            raise InvalidRequest("header.profile.language", f"is {profile.language!r}; this voice speaks: en")
         heard = average([listen(reference, self._reader) for reference in references])
         embedding = np.mean(
             [self._speaker_reader.embed(each.samples, each.sample_rate_hz) for each in references], axis=0
@@ -86,8 +93,8 @@ class KokoroBackend:
 
     def pack(self, voice: domain.Voice) -> bytes:
         """Returns the speaker's name and the timbre as JSON."""
-        own = _own(voice)
-        return json.dumps({"speaker": own.speaker.name, "timbre": encode(own.timbre).decode()}).encode()
+        known = own(voice, KokoroVoice)
+        return json.dumps({"speaker": known.speaker.name, "timbre": encode(known.timbre).decode()}).encode()
 
     def unpack(self, content: bytes) -> KokoroVoice:
         """Returns the voice that `pack` wrote.
@@ -113,13 +120,13 @@ class KokoroBackend:
         """Speaks the texts, each sentence in stretches of 0.7 s at first and up to 4 s later.
 
         Raises:
-            InvalidRequest: Nothing in a text has a sound, or the delivery's style or intensity is unknown.
+            InvalidRequest: Nothing in a text has a sound.
             TypeError: The voice is another back-end's.
         """
-        own, move = _own(voice), manner(delivery)
+        known, move = own(voice, KokoroVoice), manner(delivery)
         # A text without a sound is refused here and not when its turn comes.
-        found = readings(texts, self._dictionaries[own.speaker.is_british].phonemes)
-        return (speech for reading in found for part in _parts(reading) for speech in self._say(part, own, move))
+        found = readings(texts, self._dictionaries[known.speaker.is_british].phonemes)
+        return (speech for reading in found for part in _parts(reading) for speech in self._say(part, known, move))
 
     def close(self) -> None:
         """Nothing to free: the runtime frees the model with the object."""
@@ -154,12 +161,6 @@ def create() -> KokoroBackend:
     for _ in backend.speak([WARM_UP], backend.voice("af_heart"), Delivery("cheerful", 1.0)):
         pass
     return backend
-
-
-def _own(voice: domain.Voice) -> KokoroVoice:
-    if not isinstance(voice, KokoroVoice):
-        raise TypeError(f"{type(voice).__name__} is not a voice that this back-end prepared")
-    return voice
 
 
 def _parts(reading: Reading) -> Iterator[Reading]:

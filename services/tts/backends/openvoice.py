@@ -1,9 +1,11 @@
-"""Speaks English with OpenVoice: a base speaker with style, and a converter that gives it the identity's tone colour.
+"""Speaks with OpenVoice: a base speaker with style, and a converter that gives it the identity's tone colour.
 
-The base speaker is OpenVoice V1's (nine styles) or MeloTTS (accents, no style); the converter is V1's or V2's. The
-networks and the readers of text are in `services/tts/openvoice`; `docs/openvoice.md` says what to download.
+The base speaker is OpenVoice V1's (English, nine styles) or MeloTTS (five languages, no style); the converter is
+V1's or V2's. The networks and the readers of text are in `services/tts/openvoice`; `docs/openvoice.md` says what to
+download.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,27 +22,23 @@ from perception.voice import Floats, VoiceReader
 from services.common.errors import InvalidRequest
 from services.common.weights import digest_of
 from services.tts import domain
-from services.tts.domain import Delivery, Phoneme, Profile, Speech, VoiceReference
+from services.tts.domain import Delivery, Phoneme, Profile, Speech, VoiceReference, own
 from services.tts.openvoice import colours, lips, manner
 from services.tts.openvoice.colours import Colour
 from services.tts.openvoice.converter import Converter, load_converter
 from services.tts.openvoice.lines import Line
 from services.tts.openvoice.manner import DEFAULT, Manner
 from services.tts.openvoice.pieces import Piece, cut
-from services.tts.openvoice.speakers import MeloSpeaker, Reading, Speaker, StyledSpeaker
+from services.tts.openvoice.speakers import MeloSpeaker, Reading, Speaker, StyledSpeaker, language_of
 from services.tts.openvoice.text.bert import files as bert_files
-from services.tts.openvoice.text.lexicon import Lexicon
-from services.tts.openvoice.text.openvoice import Pronouncer
+from services.tts.openvoice.text.languages import open_reader
 from services.tts.openvoice.utterance import Utterance, factor_of
+from services.tts.speech.likeness import listen
 from services.tts.speech.loudness import LEVEL_DBFS, frame_levels, mean_level
 
 OFFICIAL = ("config.json", "checkpoint.pth")
 STRETCH_S = 0.25
 """Least length of a stretch of speech: shorter ones are more messages than use."""
-AUDITION_TEXT = (
-    "The boy was there when the sun rose. A rod is used to catch pink salmon, and the source is a clear spring."
-)
-"""Of the Harvard sentences (IEEE, 1969), which hold English sounds in their usual shares."""
 
 
 class Settings(BaseSettings):
@@ -56,21 +54,21 @@ class Settings(BaseSettings):
     """Folder of the converter; its version is found there. Unset: `checkpoints/converter` (V1) for V1's speaker,
     `checkpoints_v2/converter` for MeloTTS."""
     melo: Path = Path("MeloTTS-English")
-    """Folder of MeloTTS: `config.json` and `checkpoint.pth`."""
-    accent: str = "EN-Default"
-    """MeloTTS: name of the speaker."""
-    bert: Path = Path("bert-base-uncased")
-    """MeloTTS: folder of its BERT."""
+    """Folder of MeloTTS: `config.json` and `checkpoint.pth`. Its language is what the voice speaks."""
+    accent: str | None = None
+    """MeloTTS: name of the speaker. Unset: EN-Default for English, else the only one."""
+    bert: Path | None = None
+    """MeloTTS: folder of its BERT. Unset: the published name of the language's ("bert-base-uncased")."""
     models_dir: Path = Path(".models")
-    """MeloTTS: folder of the dictionary, as `make models` fills it."""
+    """MeloTTS: folder of the dictionaries, as `make models` fills it."""
     device: str = "cuda"
     """Where the networks run: "cuda", "cuda:1", "cpu"."""
     dtype: Literal["bfloat16", "float16", "float32"] = "float32"
     """What the networks compute in."""
     compile: bool = False
     """Compiles the vocoders, which do most of the work, when it starts: that takes minutes."""
-    batch_max: int = Field(default=4, ge=1)
-    """Pieces of text, after the first, that are spoken in one go; on a CPU 1 is faster."""
+    batch_max: int | None = Field(default=None, ge=1)
+    """Pieces of text, after the first, that are spoken in one go. Unset: 4, and 1 on a CPU, where that is faster."""
     tau: float = Field(default=0.3, ge=0, le=1)
     """How much the converted sound varies around its mean; 0 is the dullest."""
 
@@ -91,12 +89,12 @@ class OpenVoiceBackend:
         converter: The converter.
         known: Official tone colours of the speaker for this converter, by style, float32 (1, width); for styles that
             are not there it is heard in what the speaker says.
-        digest: SHA-256 of the weights.
+        digest: SHA-256 (hex) of the weights.
         tau: How much the converter varies.
         batch_max: Pieces that are spoken in one go.
     """
 
-    languages: tuple[str, ...] = ("en",)
+    fitting = colours.FITTING
 
     def __init__(
         self,
@@ -114,28 +112,37 @@ class OpenVoiceBackend:
         self._batch_max = batch_max
         self._reader = VoiceReader()
         self.model = f"{speaker.model}+converter-{converter.version}"
-        self.digest = digest
+        # The accent is no file of its own, and how loud a voice is was measured with it.
+        self.digest = hashlib.sha256(f"{digest} {self.model}".encode()).hexdigest()
+        self.texts_max = 1 if batch_max == 1 else 1 + batch_max
         self.sample_rate_hz = converter.sample_rate_hz
         self.styles = speaker.styles
-        self._audition_readings = [piece.reading for piece in cut(AUDITION_TEXT, speaker)]
+        self.languages: tuple[str, ...] = (speaker.language.code,)
+        self._audition_readings = [piece.reading for piece in cut(speaker.audition, speaker)]
         self._sources = {style: self._audition(style, known.get(style)) for style in self.styles}
+
+    def check(self, reference: VoiceReference) -> None:
+        """Listens whether a recording has a tone colour.
+
+        Raises:
+            InvalidRequest: It is too short, silent or not speech.
+        """
+        listen(reference, self._reader)
 
     def prepare(self, references: Sequence[VoiceReference], profile: Profile) -> Colour:
         """Hears the tone colour of the recordings, on average, and how loud the default style is in it.
 
         Raises:
-            InvalidRequest: A recording is too short, silent or not speech, or the language is not English.
+            InvalidRequest: A recording is too short, silent or not speech.
         """
-        if profile.language.split("-")[0] not in self.languages:
-            raise InvalidRequest("header.profile.language", f"is {profile.language!r}; this voice speaks: en")
         target = colours.hear(references, self._converter, self._reader)
         utterance = self._utterance(self._audition_readings, Manner())
-        sound = utterance.whole(self._sources[DEFAULT].colour, target, self._tau).numpy()
-        return Colour(self._converter.version, target[0].numpy(), self._level_dbfs(sound))
+        sound = torch.cat(utterance.whole(self._sources[DEFAULT].colour, target, self._tau))
+        return Colour(self._converter.version, target[0].numpy(), self._level_dbfs(sound.cpu().numpy()))
 
     def pack(self, voice: domain.Voice) -> bytes:
         """Returns the tone colour as JSON."""
-        return colours.pack(_own(voice))
+        return colours.pack(own(voice, Colour))
 
     def unpack(self, content: bytes) -> Colour:
         """Returns a packed tone colour.
@@ -149,15 +156,10 @@ class OpenVoiceBackend:
         """Speaks the texts. The first piece is heard while it is spoken; others are spoken `batch_max` at once.
 
         Raises:
-            InvalidRequest: Nothing in a text has a sound, or the delivery's style or intensity is unknown. What stands
-                before such a text is spoken.
+            InvalidRequest: Nothing in a text has a sound. What stands before such a text is spoken.
             TypeError: The voice is another back-end's.
         """
-        colour = _own(voice)
-        if delivery.style not in self.styles:
-            raise InvalidRequest("header.style", f"is {delivery.style!r}; use one of: {', '.join(self.styles)}")
-        if not 0 <= delivery.intensity <= 1:
-            raise InvalidRequest("header.emotion.intensity", f"is {delivery.intensity}; it must lie between 0 and 1")
+        colour = own(voice, Colour)
         pieces: list[Piece] = []
         refusal = None
         for text in texts:
@@ -171,10 +173,10 @@ class OpenVoiceBackend:
         return self._speak(pieces, refusal, colour, manner.of(delivery))
 
     def warm_up(self) -> None:
-        """Says two sentences, so that the first caller does not wait for what is only done once."""
+        """Says a text alone and in a batch, so that the first caller does not wait for what is only done once."""
         own = self._sources[DEFAULT]
         voice = Colour(self._converter.version, own.colour[0].numpy(), own.level_dbfs)
-        for _ in self.speak(["Hello.", "How are you?", AUDITION_TEXT], voice, Delivery(DEFAULT, 0.0)):
+        for _ in self.speak([self._speaker.audition] * 2, voice, Delivery(DEFAULT, 0.0)):
             pass
 
     def close(self) -> None:
@@ -268,10 +270,11 @@ def create() -> OpenVoiceBackend:
     converter = load_converter(converter_folder, device, dtype)
     speaker: Speaker
     if is_melo:
-        folder, bert = root / settings.melo, root / settings.bert
-        lexicon = Lexicon(settings.models_dir / "english", Pronouncer())
-        speaker = MeloSpeaker(folder, settings.accent, bert, lexicon, device, dtype)
-        official = {DEFAULT: colours.of_accent(converter_folder, settings.accent)} if converter.version == "v2" else {}
+        folder = root / settings.melo
+        language = language_of(folder)
+        bert, reader = root / (settings.bert or language.bert), open_reader(language, settings.models_dir)
+        speaker = MeloSpeaker(folder, settings.accent, bert, language, reader, device, dtype)
+        official = {DEFAULT: colours.of_accent(converter_folder, speaker.accent)} if converter.version == "v2" else {}
         files += bert_files(bert)
     else:
         folder = root / "checkpoints" / "base_speakers" / "EN"
@@ -282,12 +285,7 @@ def create() -> OpenVoiceBackend:
         for vocoder in (speaker.network.dec, converter.network.dec):
             vocoder.compile(dynamic=True)
     known = {style: colours.read_file(path, converter.width) for style, path in official.items()}
-    backend = OpenVoiceBackend(speaker, converter, known, digest_of(*files), settings.tau, settings.batch_max)
+    batch_max = settings.batch_max or (1 if device == "cpu" else 4)
+    backend = OpenVoiceBackend(speaker, converter, known, digest_of(*files), settings.tau, batch_max)
     backend.warm_up()
     return backend
-
-
-def _own(voice: domain.Voice) -> Colour:
-    if not isinstance(voice, Colour):
-        raise TypeError(f"{type(voice).__name__} is not a voice that this back-end prepared")
-    return voice

@@ -15,13 +15,11 @@ from services.tts.kokoro.network import EARLY_FRAMES, FRAME_HZ, HOP, RATE_HZ, UN
 from services.tts.speech import lips
 from services.tts.speech.loudness import AUDIBLE_DB, CLEAR_DB, LEVEL_DBFS, faded, frame_levels, mean_level, raised
 from services.tts.speech.manner import Manner
-from services.tts.speech.timbre import VOICED_HZ, Timbre
+from services.tts.speech.timbre import WHISPER_MAX, Timbre, applied
 
 LEAD_FRAMES = 6
 """The network is silent for 0.3 s before it speaks; this much is kept."""
 TAIL_FRAMES = 6
-WHISPER_MAX = 0.9
-"""A fuller whisper has no pitch that a listener could hear, so none is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +67,14 @@ class Passage:
                 louder = mean_level(self._levels[start:end]) - mean_level(self._levels)
                 gain_db = LEVEL_DBFS + self._move.level_db - mean_level(levels) + louder
             samples = faded(raised(samples, gain_db))
-            applied = self._applied(self._clear_pitch(start, end, levels), mean_level(_measured(samples)))
+            rate, level_dbfs = self._timbre.rate * self._move.rate, mean_level(_measured(samples))
+            done = applied(self._timbre, self._move, rate, level_dbfs, self._clear_pitch(start, end, levels))
             is_last = end == self._score.frames
             if is_last:
                 samples = np.concatenate([samples, np.zeros(self._pause_frames * HOP, np.float32)])
             start_s = self._sample(start) / RATE_HZ
             phonemes = tuple(_between(self._phonemes, start_s, start_s + len(samples) / RATE_HZ))
-            yield Played(samples, phonemes, applied, is_last)
+            yield Played(samples, phonemes, done, is_last)
 
     def _sample(self, frame: int) -> int:
         """The sample at which a frame of the score is heard."""
@@ -104,22 +103,7 @@ class Passage:
         """The pitch where a listener hears it clearly."""
         pitch_hz = self._heard_pitch(start, end)
         loud = levels[np.arange(end - start) * len(levels) // (end - start)]
-        return np.asarray(pitch_hz[(pitch_hz > VOICED_HZ) & (loud > loud.max() - CLEAR_DB)], np.float32)
-
-    def _applied(self, pitch_hz: Floats, level_dbfs: float) -> dict[str, float]:
-        timbre, move = self._timbre, self._move
-        applied = {
-            "rate": timbre.rate * move.rate,
-            "level_dbfs": level_dbfs,
-            "tilt_db_octave": timbre.tilt_db_octave + move.tilt_db_octave,
-            "formant": timbre.formant * move.formant,
-            "breath": timbre.breath + move.breath,
-            "whisper": move.whisper,
-        }
-        if not len(pitch_hz):
-            return applied
-        low, middle, high = np.percentile(pitch_hz, (10, 50, 90))
-        return applied | {"pitch_hz": float(middle), "pitch_range_semitones": float(12 * np.log2(high / low))}
+        return np.asarray(pitch_hz[loud > loud.max() - CLEAR_DB], np.float32)
 
 
 def _measured(samples: Floats) -> NDArray[np.float64]:

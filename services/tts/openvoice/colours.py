@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from perception.voice import FRAME_S, VoiceReader, resample
-from services.common.errors import InvalidRequest
 from services.tts.domain import VoiceReference
 from services.tts.openvoice.converter import Converter
 from services.tts.openvoice.manner import DEFAULT
-from services.tts.speech.likeness import check
+from services.tts.speech.likeness import listen
 
 Floats = NDArray[np.float32]
 
+FITTING: Final = 1
+"""Raised with every change of how a tone colour is heard or packed."""
 MARGIN_S: Final = 0.1
 """Kept around what is heard, so that no soft consonant is cut off."""
 PART_S: Final = 10.0
@@ -91,10 +92,7 @@ def speech(reference: VoiceReference, reader: VoiceReader) -> Floats:
     Raises:
         InvalidRequest: It is too short, silent or not speech.
     """
-    try:
-        check(reader.read(reference.samples, reference.sample_rate_hz), "voice")
-    except ValueError as problem:
-        raise InvalidRequest("voice", f"{problem}; at least 1 s of speech is needed") from problem
+    listen(reference, reader)
     track = reader.track(reference.samples, reference.sample_rate_hz)
     margin = round(MARGIN_S / FRAME_S)
     heard = np.convolve(track.active, np.ones(2 * margin + 1), mode="same") > 0.5

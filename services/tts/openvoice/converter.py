@@ -1,6 +1,5 @@
 """OpenVoice's tone colour converter, V1 and V2: the same words in the same manner, in another voice."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,39 +135,43 @@ class Converter:
         turned = self.network.flow.inverse(self.network.flow(heard, mask, old), mask, new)
         return Latents(masked(turned, mask), counts, self._told(new))
 
-    def decode_chunks(self, heard: Latents, sizes: Sequence[int]) -> Iterator[Tensor]:
-        """Yields the samples of `convert` in pieces of `sizes` frames, of which the last repeats."""
-        return self.network.dec.pieces(heard.latents, heard.frames, heard.condition, sizes)
-
-    def stream(self, source: Tensor, target: Tensor, tau: float, noise: Noise) -> Conversion:
-        """Returns a conversion of one sentence that is still being spoken; the tone colours are (1, width).
+    def stream(self, lengths: Tensor, source: Tensor, target: Tensor, tau: float, noise: Noise) -> Conversion:
+        """Returns the conversion of sentences that are still being spoken: together it gives what `convert` gives.
 
         It lags behind what it is fed by the reach of all networks, 111 frames of the published sizes (1.3 s).
+
+        Args:
+            lengths: int64 (B,): samples of each row, more than 384.
+            source: As in `convert`, and so are the others.
+            target: Tone colour of the identity.
+            tau: How much the frames vary.
+            noise: Of as many rows.
         """
-        network = self.network
-        old, new = self._voice("source", source, 1), self._voice("target", target, 1)
+        network, rows = self.network, len(lengths)
+        old, new = self._voice("source", source, rows), self._voice("target", target, rows)
         told_old, told_new = self._told(old), self._told(new)
         strand = noise.open(network.dec.conv_pre.in_channels)
         listening = network.enc_q.enc.reach
         flowing = sum(coupling.enc.reach for coupling in network.flow.flows.values())
-        before, behind = network.dec.reach
-        return Conversion(
-            self._device,
-            Pictures(self._spectrogram),
-            [
-                Window(
-                    lambda near, begin, end: network.enc_q(near.to(old), None, told_old)[:, :, begin:end],
-                    listening,
-                    listening,
-                ),
-                lambda stats, _: _draw(stats, strand.take(stats.shape[2]), tau),
-                Window(lambda near, begin, end: network.flow(near, None, old)[:, :, begin:end], flowing, flowing),
-                Window(
-                    lambda near, begin, end: network.flow.inverse(near, None, new)[:, :, begin:end], flowing, flowing
-                ),
-                Window(lambda near, begin, end: network.dec(near, None, told_new, begin, end), before, behind),
-            ],
-        )
+
+        def hear(near: Tensor, mask: Tensor | None, begin: int, end: int) -> Tensor:
+            stats = network.enc_q(near.to(old), mask, told_old)[:, :, begin:end]
+            # Behind a row's end there is no noise either.
+            return masked(_draw(stats, strand.take(end - begin), tau), None if mask is None else mask[:, :, begin:end])
+
+        def leave(near: Tensor, mask: Tensor | None, begin: int, end: int) -> Tensor:
+            return network.flow(near, mask, old)[:, :, begin:end]
+
+        def enter(near: Tensor, mask: Tensor | None, begin: int, end: int) -> Tensor:
+            return masked(network.flow.inverse(near, mask, new), mask)[:, :, begin:end]
+
+        def sound(near: Tensor, mask: Tensor | None, begin: int, end: int) -> Tensor:
+            return network.dec(near, mask, told_new, begin, end)
+
+        counts = lengths.cpu() // self.hop_samples
+        reaches = ((hear, listening, listening), (leave, flowing, flowing), (enter, flowing, flowing))
+        stages = [Window(run, counts, *reach) for run, *reach in (*reaches, (sound, *network.dec.reach))]
+        return Conversion(self._device, Pictures(self._spectrogram, lengths), stages)
 
     def _frames(self, samples: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         if lengths is None:

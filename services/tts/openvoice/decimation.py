@@ -28,6 +28,7 @@ class Decimation:
     def feed(self, samples: Tensor) -> Tensor:
         """Takes further float32 (B, n) samples and returns those that are ready, (B, m); m may be 0."""
         if self._factor == 1:
+            self._waiting = samples[:, :0]
             return samples
         if self._waiting is None:
             self._waiting = samples.new_zeros(len(samples), self._edge)
@@ -43,4 +44,6 @@ class Decimation:
         """Returns the rest, (B, m); altogether n // factor samples when n is a multiple of it."""
         if self._waiting is None:
             return torch.zeros(1, 0)
+        if self._factor == 1:
+            return self._waiting
         return self.feed(self._waiting.new_zeros(len(self._waiting), self._edge))

@@ -1,31 +1,17 @@
-# ruff: noqa: RUF001 - phonetic symbols are not the letters that they look like
 """Times the sounds of a sentence and gives each the shapes that the mouth takes for it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from services.tts.speech.lips import DIPHTHONG_TURN, VISEMES
+
 IPA: Final[Mapping[str, tuple[str, ...]]] = {
-    symbol: (viseme,)
-    for viseme, symbols in {
-        "PP": "p b m",
-        "FF": "f v",
-        "TH": "θ ð",
-        "DD": "t d ɾ",
-        "kk": "k g ɡ ŋ x h q c",
-        "CH": "ʃ ʒ ʧ ʤ j",
-        "SS": "s z",
-        "nn": "n l ɫ",
-        "RR": "ɹ r",
-        "aa": "ɑ a ʌ æ",
-        "E": "ɛ e ə",
-        "I": "ɪ i y",
-        "O": "ɔ o",
-        "U": "u ʊ w",
-    }.items()
-    for symbol in symbols.split()
+    **{symbol: (viseme,) for symbol, viseme in VISEMES.items()},
+    "g": ("kk",),
+    "ɫ": ("nn",),
 }
-"""The Oculus mouth shape (Meta's "Viseme Reference") of each letter of V1's English. Diphthongs are two letters."""
+"""The Oculus mouth shape of each letter of V1's English. Diphthongs are two letters."""
 
 ARPABET: Final[Mapping[str, tuple[str, ...]]] = {
     **{
@@ -62,8 +48,6 @@ REST: Final = "_"
 REST_S: Final = 0.12
 """A longer gap between two words is a rest as well; a shorter one belongs to its neighbours, or the mouth would shut
 between all words."""
-DIPHTHONG_TURN: Final = 0.6
-"""Share of a diphthong that its first sound takes."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ class Noise(Protocol):
         """Returns float32 (B, channels, length) with mean 0 and deviation 1."""
 
     def open(self, channels: int) -> "Strand":
-        """Returns the noise of a single row whose length is not yet known."""
+        """Returns the noise of rows whose length is not yet known."""
 
 
 class Strand(Protocol):
-    """The noise of one row, piece after piece."""
+    """The noise of rows, piece after piece."""
 
     def take(self, length: int) -> Tensor:
-        """Returns the next float32 (1, channels, length)."""
+        """Returns the next float32 (B, channels, length)."""
 
 
 class Gaussian:
@@ -39,29 +39,27 @@ class Gaussian:
 
     def draw(self, channels: int, length: int) -> Tensor:
         """Returns float32 (B, channels, length); the first frames do not depend on `length`."""
-        return torch.cat([_Blocks(generator, channels).take(length) for generator in self._generators])
+        return self.open(channels).take(length)
 
     def open(self, channels: int) -> Strand:
-        """Returns the noise of the only row, piece after piece: together what `draw` gives."""
-        (generator,) = self._generators
-        return _Blocks(generator, channels)
+        """Returns the noise piece after piece: together what `draw` gives."""
+        return _Blocks(self._generators, channels)
 
 
 class _Blocks:
-    """Normal noise in blocks of equal length, from a seed that is drawn at the start."""
+    """Normal noise in blocks of equal length, from seeds that are drawn at the start, one per row."""
 
-    def __init__(self, generator: torch.Generator, channels: int) -> None:
-        seed = int(torch.randint(2**62, (1,), generator=generator))
-        self._generator = torch.Generator().manual_seed(seed)
-        self._channels = channels
-        self._left = torch.zeros(1, channels, 0)
+    def __init__(self, generators: Sequence[torch.Generator], channels: int) -> None:
+        seeds = [int(torch.randint(2**62, (1,), generator=generator)) for generator in generators]
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._shape = (channels, BLOCK_FRAMES)
+        self._left = torch.zeros(len(seeds), channels, 0)
 
     def take(self, length: int) -> Tensor:
-        blocks = [self._left]
-        known = self._left.shape[2]
-        while known < length:
-            blocks.append(torch.randn(1, self._channels, BLOCK_FRAMES, generator=self._generator))
-            known += BLOCK_FRAMES
-        together = torch.cat(blocks, dim=2)
+        missing = range(0, length - self._left.shape[2], BLOCK_FRAMES)
+        together = torch.cat([self._left, *(self._block() for _ in missing)], dim=2)
         self._left = together[:, :, length:]
         return together[:, :, :length]
+
+    def _block(self) -> Tensor:
+        return torch.stack([torch.randn(self._shape, generator=each) for each in self._generators])

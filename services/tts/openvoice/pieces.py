@@ -26,11 +26,11 @@ def cut(text: str, speaker: Speaker) -> list[Piece]:
         InvalidRequest: Nothing in it has a sound.
     """
     pieces: list[Piece] = []
-    for sentence in sentences.split(sentences.clean(text)):
+    for sentence in speaker.cut(text):
         found = [Piece(reading, PAUSE_S) for reading in speaker.read(sentence.text)]
         if found and not sentence.is_cut:
             found[-1] = replace(found[-1], pause_s=sentences.pause_s(sentence))
         pieces += found
     if not pieces:
-        raise InvalidRequest("sentence", f"holds nothing that can be said in English: {text[:60]!r}")
+        raise InvalidRequest("sentence", f"holds nothing that can be said in {speaker.language.name}: {text[:60]!r}")
     return [*pieces[:-1], replace(pieces[-1], ends_text=True)]

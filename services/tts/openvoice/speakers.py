@@ -10,21 +10,28 @@ import torch
 from torch import Tensor
 
 from services.tts.openvoice import lips
+from services.tts.openvoice.config import read_config, setting
 from services.tts.openvoice.manner import DEFAULT, STYLES, Manner
 from services.tts.openvoice.melo import Melo, load_melo
 from services.tts.openvoice.noise import Gaussian
 from services.tts.openvoice.spoken import Spoken
 from services.tts.openvoice.synthesis import Synthesis
 from services.tts.openvoice.synthesizer import load_base_speaker
-from services.tts.openvoice.text import melo as melo_text
+from services.tts.openvoice.text import languages
 from services.tts.openvoice.text import openvoice as openvoice_text
 from services.tts.openvoice.text.bert import WordFeatures
-from services.tts.openvoice.text.lexicon import Lexicon
+from services.tts.openvoice.text.languages import ENGLISH, LANGUAGES, Language, Reader
+from services.tts.openvoice.text.melo import English
+from services.tts.openvoice.text.word_pieces import PADDING
+from services.tts.speech import sentences
+from services.tts.speech.sentences import Sentence
 
 BLANK: Final = 0
 """The id between all symbols, and before the first and behind the last (`add_blank`)."""
 SDP_RATIO: Final = 0.2
 """Share of drawn durations, as upstream speaks."""
+ACCENT: Final = "EN-Default"
+"""Of English, when nothing is asked for."""
 
 Value = TypeVar("Value")
 
@@ -57,9 +64,14 @@ class Speaker(Protocol):
     """A base speaker."""
 
     model: str
+    language: Language
+    audition: str
     styles: tuple[str, ...]
     network: Synthesis
     shapes: Mapping[str, tuple[str, ...]]
+
+    def cut(self, text: str) -> list[Sentence]:
+        """Returns what can be said of a text, in sentences."""
 
     def read(self, sentence: str) -> list[Reading]:
         """Returns the sentence in pieces that are spoken at once; those without a sound are left out."""
@@ -82,6 +94,8 @@ class StyledSpeaker:
     """
 
     model = "openvoice-v1-en"
+    language = ENGLISH
+    audition = English.audition
     shapes = lips.IPA
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
@@ -92,6 +106,10 @@ class StyledSpeaker:
         self.styles = STYLES
         self._ids = {symbol: place for place, symbol in enumerate(network.symbols)}
         self._pronouncer = openvoice_text.Pronouncer()
+
+    def cut(self, text: str) -> list[Sentence]:
+        """Returns what can be said of a text, in sentences."""
+        return sentences.split(sentences.clean(text))
 
     def read(self, sentence: str) -> list[Reading]:
         """Returns the sentence in pieces that are spoken at once; those without a sound are left out."""
@@ -121,49 +139,58 @@ class StyledSpeaker:
 
 
 class MeloSpeaker:
-    """MeloTTS in English, with one of its accents.
+    """MeloTTS in one language, with one of its accents.
 
     Args:
         folder: An official folder.
-        accent: Name of a speaker ("EN-US").
-        bert: The folder of `bert-base-uncased`.
-        lexicon: Pronounces words.
+        accent: Name of a speaker ("EN-US"); None for English's default or the only one.
+        bert: The folder of its language's BERT.
+        language: Of the folder, as `language_of` finds it.
+        reader: Of that language.
         device: Where it runs.
         dtype: What it computes in.
 
     Raises:
         FileNotFoundError: A file is missing.
-        ValueError: The folder has no such accent, or its language is not English.
+        ValueError: The folder has no such accent, or lacks symbols of its language.
     """
 
     styles: tuple[str, ...] = (DEFAULT,)
-    shapes = lips.ARPABET
 
     def __init__(
-        self, folder: Path, accent: str, bert: Path, lexicon: Lexicon, device: str, dtype: torch.dtype
+        self,
+        folder: Path,
+        accent: str | None,
+        bert: Path,
+        language: Language,
+        reader: Reader,
+        device: str,
+        dtype: torch.dtype,
     ) -> None:
         self.network: Melo = load_melo(folder, device, dtype)
-        english = [name for name in self.network.speakers if name.startswith("EN")]
-        if not english:
-            others = ", ".join(self.network.speakers)
-            raise ValueError(f"{folder} speaks {others}; only English has a reader of text here (speakers EN-…)")
-        if accent not in english:
-            raise ValueError(f"{folder} has no accent {accent!r}; it has: {', '.join(english)}")
-        self.model = f"melotts-{accent.lower()}"
-        self._speaker = self.network.speakers[accent]
+        accents = [name for name in self.network.speakers if name.startswith(language.speakers)]
+        self.accent = accent or (ACCENT if ACCENT in accents else accents[0])
+        if self.accent not in accents:
+            raise ValueError(f"{folder} has no accent {self.accent!r}; it has: {', '.join(accents)}")
+        self.model = f"melotts-{self.accent.lower()}"
+        self.language, self.shapes, self.audition = language, reader.shapes, reader.audition
+        self._speaker = self.network.speakers[self.accent]
         self._ids = {symbol: place for place, symbol in enumerate(self.network.symbols)}
-        self._known = frozenset(self._ids)
-        missing = sorted({*self.shapes, melo_text.UNKNOWN, melo_text.PADDING} - self._known)
+        missing = sorted({*reader.needs, PADDING} - self._ids.keys())
         if missing:
-            raise ValueError(f"{folder / 'config.json'} has no symbols {' '.join(missing)}: it is not MeloTTS' English")
-        self._lexicon = lexicon
+            problem = f"has no symbols {' '.join(missing)}: it is not MeloTTS' {language.name}"
+            raise ValueError(f"{folder / 'config.json'} {problem}")
+        self._reader = reader
         self._reads_words = not self.network.config["data"].get("disable_bert", False)
         self._bert = WordFeatures(bert, device, dtype)
 
+    def cut(self, text: str) -> list[Sentence]:
+        """Returns what can be said of a text, in sentences."""
+        return self._reader.cut(text)
+
     def read(self, sentence: str) -> list[Reading]:
         """Returns the sentence as one piece, or none if it has no sound."""
-        text = melo_text.normal(sentence)
-        phones = melo_text.phones(self._bert.pieces(text), self._known, self._lexicon)
+        text, phones = self._reader.read(sentence, self._bert.pieces, self._ids.keys())
         if not any(symbol in self.shapes for symbol in phones.symbols):
             return []
         first, *others = phones.counts
@@ -182,7 +209,7 @@ class MeloSpeaker:
         """Speaks the pieces, up to the frames. It has no styles: only the pace of the manner is heard."""
         ids = _padded([reading.ids for reading in readings])
         languages = torch.zeros_like(ids)
-        languages[:, 1::2] = melo_text.LANGUAGE_ID
+        languages[:, 1::2] = self.language.id
         features = None
         if self._reads_words:
             texts, counts = [reading.text for reading in readings], [reading.counts for reading in readings]
@@ -201,6 +228,21 @@ class MeloSpeaker:
             length_scale=1 / manner.pace,
             sdp_ratio=SDP_RATIO,
         )
+
+
+def language_of(folder: Path) -> Language:
+    """Returns the language of a folder of MeloTTS.
+
+    Raises:
+        FileNotFoundError: It has no `config.json`.
+        ValueError: Nobody reads its language.
+    """
+    names = setting(read_config(folder), "data", "spk2id")
+    found = languages.of(names)
+    if not found:
+        known = ", ".join(language.name for language in LANGUAGES)
+        raise ValueError(f"{folder} speaks {', '.join(names)}, which has no reader of text here; there are: {known}")
+    return found
 
 
 def noise_of(readings: Sequence[Reading], salt: int = 0) -> Gaussian:

@@ -1,7 +1,6 @@
 """Speech as latent frames, before it becomes sound."""
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -20,14 +19,6 @@ class Latents:
     frames: Tensor
     condition: Tensor
 
-    def row(self, index: int) -> Self:
-        """Returns one row of the batch, without what was padded."""
-        rows = slice(index, index + 1)
-        length = int(self.frames[index])
-        return replace(
-            self, latents=self.latents[rows, :, :length], frames=self.frames[rows], condition=self.condition[rows]
-        )
-
 
 @dataclass(frozen=True)
 class Spoken(Latents):
@@ -38,8 +29,3 @@ class Spoken(Latents):
     """
 
     durations: Tensor
-
-    def row(self, index: int) -> Self:
-        """Returns one row of the batch, without what was padded."""
-        one = super().row(index)
-        return replace(one, durations=self.durations[index : index + 1, : int(self.durations[index].count_nonzero())])

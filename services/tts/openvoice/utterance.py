@@ -9,13 +9,11 @@ from torch import Tensor
 from services.tts.openvoice.converter import Converter
 from services.tts.openvoice.decimation import Decimation
 from services.tts.openvoice.manner import Manner
-from services.tts.openvoice.noise import Gaussian
 from services.tts.openvoice.speakers import Reading, Speaker, noise_of
 
 STREAM_FRAMES: Final = (136, 86)
-"""Frames of the pieces in which a sentence that is heard at once is spoken: the converter lags 110 behind them."""
-BATCH_FRAMES: Final = (86,)
-"""Frames of the pieces of a batch, 1 s: so long a cancelled call may go on."""
+"""Frames of the pieces that are spoken between two looks at whether anybody still listens, 1 s; the first piece is
+longer, for the converter lags 110 behind."""
 CONVERTER_SALT: Final = 1
 
 
@@ -48,42 +46,39 @@ class Utterance:
 
     def plain(self) -> list[Tensor]:
         """Returns the sound of each piece before it is converted, float32 (n,) at the converter's rate."""
-        sound = _decimated(self._speaker.network.decode(self._spoken), self._factor)
-        return [row[:length] for row, length in zip(sound, self._lengths.tolist(), strict=True)]
+        return self._rows(self._sound())
 
-    def whole(self, source: Tensor, target: Tensor, tau: float) -> Tensor:
-        """Returns all that `converted` yields, piece after piece, float32 (n,)."""
-        parts = list(zip(*self.converted(source, target, tau), strict=True))
-        return torch.cat([torch.cat(row)[:length] for row, length in zip(parts, self._lengths.tolist(), strict=True)])
+    def whole(self, source: Tensor, target: Tensor, tau: float) -> list[Tensor]:
+        """Returns the converted sound of each piece, float32 (n,); for its arguments see `converted`."""
+        noise = noise_of(self._readings, CONVERTER_SALT)
+        return self._rows(self._converter.convert(self._sound(), self._lengths, source, target, tau, noise))
 
     def converted(self, source: Tensor, target: Tensor, tau: float) -> Iterator[list[Tensor]]:
         """Yields the next sound of each piece, float32 (n,) on the CPU; behind a piece's end come zeros.
 
-        A single piece is spoken and converted as it goes, so that it is heard early; several are spoken in one go and
-        then converted side by side.
+        All pieces are spoken and converted side by side as they go, a second of each at a time: so they are heard
+        early, and however long they are, no more than that is computed for a listener who has left.
 
         Args:
             source: Tone colour of the speaker in this manner, float32 (1, width).
             target: Tone colour of the identity, float32 (1, width).
             tau: How much the converter varies.
         """
-        noise = noise_of(self._readings, CONVERTER_SALT)
-        if len(self._readings) == 1:
-            yield from self._streamed(source, target, tau, noise)
-            return
-        sound = _decimated(self._speaker.network.decode(self._spoken), self._factor)
-        heard = self._converter.latents(sound, self._lengths, source, target, tau, noise)
-        for piece in self._converter.decode_chunks(heard, BATCH_FRAMES):
-            yield list(piece.cpu())
-
-    def _streamed(self, source: Tensor, target: Tensor, tau: float, noise: Gaussian) -> Iterator[list[Tensor]]:
         decimation = Decimation(self._factor)
-        conversion = self._converter.stream(source, target, tau, noise)
+        conversion = self._converter.stream(
+            self._lengths, source, target, tau, noise_of(self._readings, CONVERTER_SALT)
+        )
         for piece in self._speaker.network.decode_chunks(self._spoken, STREAM_FRAMES):
-            yield [conversion.feed(decimation.feed(piece)[0]).cpu()]
-        if self._factor > 1:
-            yield [conversion.feed(decimation.finish()[0]).cpu()]
-        yield [conversion.finish().cpu()]
+            yield list(conversion.feed(decimation.feed(piece)).cpu())
+        yield list(conversion.feed(decimation.finish(), last=True).cpu())
+
+    def _sound(self) -> Tensor:
+        decimation = Decimation(self._factor)
+        ready = decimation.feed(self._speaker.network.decode(self._spoken))
+        return torch.cat([ready, decimation.finish()], dim=1)
+
+    def _rows(self, sound: Tensor) -> list[Tensor]:
+        return [row[:length] for row, length in zip(sound, self._lengths.tolist(), strict=True)]
 
 
 def factor_of(speaker: Speaker, converter: Converter) -> int:
@@ -97,9 +92,3 @@ def factor_of(speaker: Speaker, converter: Converter) -> int:
         rates = f"{speaker.network.sample_rate_hz} Hz and {converter.sample_rate_hz} Hz"
         raise ValueError(f"speaker and converter work at {rates}; the first must be a multiple of the second")
     return factor
-
-
-def _decimated(sound: Tensor, factor: int) -> Tensor:
-    decimation = Decimation(factor)
-    ready = decimation.feed(sound)
-    return ready if factor == 1 else torch.cat([ready, decimation.finish()], dim=1)

@@ -13,6 +13,8 @@ from services.tts.speech.timbre import Timbre, tilt_curve_db
 Audition = Callable[[Timbre], Prosody]
 """Speaks the audition text with a timbre and measures it."""
 
+FITTING = 1
+"""Raised with every change of how a timbre is fitted or packed."""
 SPEECH_S_MIN = 1.0
 VOICED_FRACTION_MIN = 0.15
 SYLLABLES_HZ_MIN = 0.8

@@ -3,6 +3,7 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 
 CHARACTERS_MAX = 220
@@ -76,8 +77,13 @@ class Sentence:
     is_cut: bool = False
 
 
-def clean(text: str) -> str:
-    """Leaves out what no English speaker reads aloud: emoji, markup, control characters, words in other scripts.
+def is_not_latin(word: str) -> bool:
+    """Tells whether a word has letters that no European language of the Latin script has."""
+    return any(character.isalpha() and character > _LATIN_LAST for character in word)
+
+
+def clean(text: str, is_foreign: Callable[[str], bool] = is_not_latin) -> str:
+    """Leaves out what no speaker reads aloud: emoji, markup, control characters, words that `is_foreign`.
 
     Line ends stay, for they end sentences. Brackets of the form `[word](/sounds/)`, with which the text could give
     phonemes to the model, go with the markup.
@@ -87,7 +93,7 @@ def clean(text: str) -> str:
     # Nobody reads such a number as one, and the dictionary has no words for it.
     kept = _LONG_NUMBER.sub(lambda number: " ".join(number.group().replace(",", "")), kept)
     kept = kept.replace("°C", " degrees Celsius").replace("°F", " degrees Fahrenheit").replace("°", " degrees")
-    lines = (" ".join(word for word in line.split() if not _is_foreign(word)) for line in kept.splitlines())
+    lines = (" ".join(word for word in line.split() if not is_foreign(word)) for line in kept.splitlines())
     return "\n".join(line for line in lines if line)
 
 
@@ -110,10 +116,6 @@ def _spoken(character: str) -> str:
     if category in ("Cf", "Mn", "Me") or "\ufe00" <= character <= "\ufe0f":
         return ""
     return " " if category in ("So", "Sk", "Cc", "Cs", "Co", "Cn", "Zs", "Mc") else character
-
-
-def _is_foreign(word: str) -> bool:
-    return any(character.isalpha() and character > _LATIN_LAST for character in word)
 
 
 def _sentences(line: str) -> list[str]:

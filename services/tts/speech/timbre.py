@@ -10,6 +10,8 @@ from services.tts.speech.manner import Manner
 
 VOICED_HZ = 40.0
 """Below this a pitch curve means "no voice"."""
+WHISPER_MAX = 0.9
+"""A fuller whisper has no pitch that a listener could hear."""
 PITCH_HZ = (55.0, 600.0)
 """The pitch is kept within what people do."""
 SENTENCE_SHARE = 0.5
@@ -94,6 +96,31 @@ def bent_pitch(pitch_hz: Floats, frame_hz: float, usual_hz: float, timbre: Timbr
     )
     bent = np.clip(pitch_hz * 2 ** (moved / 12), *PITCH_HZ)
     return np.asarray(np.where(voiced, bent, 0.0), np.float32)
+
+
+def applied(timbre: Timbre, manner: Manner, rate: float, level_dbfs: float, clear_hz: Floats) -> dict[str, float]:
+    """Returns what was done to a stretch of speech, for `Speech.applied`.
+
+    Args:
+        timbre: Who spoke.
+        manner: In which mood.
+        rate: Times as fast as the network by itself.
+        level_dbfs: As measured.
+        clear_hz: The pitch, frame by frame, where it is heard clearly; below `VOICED_HZ` where there is none.
+    """
+    found = {
+        "rate": rate,
+        "level_dbfs": level_dbfs,
+        "tilt_db_octave": timbre.tilt_db_octave + manner.tilt_db_octave,
+        "formant": timbre.formant * manner.formant,
+        "breath": timbre.breath + manner.breath,
+        "whisper": manner.whisper,
+    }
+    voiced = clear_hz[clear_hz > VOICED_HZ]
+    if not len(voiced) or manner.whisper >= WHISPER_MAX:
+        return found
+    low, middle, high = np.percentile(voiced, (10, 50, 90))
+    return found | {"pitch_hz": float(middle), "pitch_range_semitones": float(12 * np.log2(high / low))}
 
 
 def tilt_curve_db(frequency_hz: Floats) -> Floats:

@@ -6,9 +6,9 @@ services.video.dice_talk.priors` converts from the checkout. `docs/dice_talk.md`
 for; `services.video.dice_talk` holds how it is done.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -20,16 +20,16 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from perception.face import FaceReader
 from services.common.errors import InvalidRequest
 from services.common.weights import digest_of
+from services.video import framing
 from services.video.dice_talk import priors
+from services.video.dice_talk.audio import SPEECH_S_MAX
 from services.video.dice_talk.checkout import open_checkout
-from services.video.dice_talk.costs import FPS
-from services.video.dice_talk.hearing import SPEECH_S_MAX
-from services.video.dice_talk.looks import Likeness, box_of
+from services.video.dice_talk.costs import FPS, WINDOW_S
+from services.video.dice_talk.identity import Identity, box_of
 from services.video.dice_talk.models import check_files, load_models
 from services.video.dice_talk.renderer import Renderer
 from services.video.dice_talk.tiers import TIERS, Tier
-from services.video.domain import Backend, Expression, Frame, Performance, Portrait, Progress, Rig, Speech
-from services.video.portrait import framing
+from services.video.domain import Backend, Expression, Frame, Performance, Portrait, Progress, Rig, Segments, Speech
 
 SIZE_PX = 512
 
@@ -49,17 +49,21 @@ class Settings(BaseSettings):
     """Where it runs: "cuda", "cuda:1", "cpu"."""
     dtype: Literal["float16", "bfloat16", "float32"] = "float16"
     """Type of the large networks' weights. float32 on a CPU."""
-    tiers: Mapping[str, Tier] = Field(default=MappingProxyType(TIERS), min_length=1)
+    tiers: Mapping[str, Tier] = Field(default=TIERS, min_length=1)
     """The quality tiers, best first; as JSON: {"best": {"steps": 25, "side_px": 512, "interpolated": true}}."""
+    segment_first_s: float = Field(default=1.0, ge=0)
+    """The first piece of a reply, which its viewer waits for, is not shorter than this."""
     segment_min_s: float = Field(default=4.0, ge=0)
-    """A longer reply is not cut into pieces shorter than this."""
+    """The pieces after it, but the last, are not shorter than this."""
     segment_max_s: float = Field(default=8.0, gt=0, le=SPEECH_S_MAX)
     """Most speech that is rendered at once."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Settings":
-        if self.segment_min_s > self.segment_max_s:
-            raise ValueError(f"segment_min_s is {self.segment_min_s:g}, above segment_max_s, {self.segment_max_s:g}")
+        names = ("segment_first_s", "segment_min_s", "segment_max_s")
+        for low, high in itertools.pairwise(names):
+            if getattr(self, low) > getattr(self, high):
+                raise ValueError(f"{low} is {getattr(self, low):g}, above {high}, {getattr(self, high):g}")
         return self
 
 
@@ -85,7 +89,10 @@ class DiceTalkBackend:
         self._reader = FaceReader(settings.models_dir)
         self.digest = digest_of(*files, settings.weights / priors.FILE, face)
         self.qualities = tuple(settings.tiers)
-        self.segment_s = (settings.segment_min_s, settings.segment_max_s)
+        self._longest_s = settings.segment_max_s
+        self.segments: Segments | None = Segments(
+            settings.segment_first_s, settings.segment_min_s, settings.segment_max_s, WINDOW_S
+        )
         self.tiers = dict(settings.tiers)
         models = load_models(checkout, settings.weights, torch.device(settings.device), getattr(torch, settings.dtype))
         self.renderer = Renderer(models, self.priors, SIZE_PX, tuple(self.tiers.values()))
@@ -98,7 +105,7 @@ class DiceTalkBackend:
         """Returns the seconds that rendering that much speech will take, by what was measured so far."""
         return self.renderer.costs.reckon(duration_s, self.tiers[quality])
 
-    def prepare(self, portrait: Portrait) -> Likeness:
+    def prepare(self, portrait: Portrait) -> Identity:
         """Finds the face, cuts the portrait to head and shoulders, and looks at it: all that depends on it alone.
 
         Raises:
@@ -107,7 +114,7 @@ class DiceTalkBackend:
         # Not the checkout's detector, which seems to come from code under the GPL, but the project's own, with the same
         # demands on a portrait as the other renderer, so that a deployment may change its renderer.
         framed = framing.frame(portrait.image, self._reader, SIZE_PX)
-        return self.renderer.look(framed.image, box_of(framed.landmarks))
+        return self.renderer.encode_portrait(framed.image, box_of(framed.landmarks))
 
     def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
         """Begins one segment, of an expression that `Studio.check` let pass.
@@ -118,13 +125,13 @@ class DiceTalkBackend:
         Raises:
             TypeError: The rig is another back-end's.
         """
-        if not isinstance(rig, Likeness):
+        if not isinstance(rig, Identity):
             raise TypeError(f"a rig of {type(rig).__name__} cannot be performed by {self.model}")
-        return DiceTalkPerformance(self.renderer, rig, expression, seed, self.tiers[quality], self.segment_s[1])
+        return DiceTalkPerformance(self.renderer, rig, expression, seed, self.tiers[quality], self._longest_s)
 
     def close(self) -> None:
-        """Frees the networks."""
-        del self.renderer
+        """Frees the networks; twice is once. A portrait that somebody holds keeps the few tensors that it has."""
+        vars(self).pop("renderer", None)
         torch.cuda.empty_cache()
 
 
@@ -132,10 +139,10 @@ class DiceTalkPerformance:
     """One segment: nothing is rendered before all its speech is there, for its frames are denoised together."""
 
     def __init__(
-        self, renderer: Renderer, likeness: Likeness, expression: Expression, seed: int, tier: Tier, longest_s: float
+        self, renderer: Renderer, identity: Identity, expression: Expression, seed: int, tier: Tier, longest_s: float
     ) -> None:
         self._renderer = renderer
-        self._likeness = likeness
+        self._identity = identity
         self._expression = expression
         self._seed = seed
         self._tier = tier
@@ -164,7 +171,7 @@ class DiceTalkPerformance:
         if not self._speech:
             return iter(())
         samples = np.concatenate(self._speech)
-        return self._renderer.render(self._likeness, self._expression, samples, self._rate_hz, self._tier, self._seed)
+        return self._renderer.render(self._identity, self._expression, samples, self._rate_hz, self._tier, self._seed)
 
 
 def create() -> Backend:

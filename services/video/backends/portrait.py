@@ -14,8 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from perception.face import FaceReader
 from services.common.errors import InvalidRequest
-from services.video.domain import Backend, Expression, Portrait, Rig, Speech
-from services.video.portrait import framing
+from services.video import framing
+from services.video.domain import Backend, Expression, Portrait, Rig, Segments, Speech
 from services.video.portrait.acting import CLASSES, SCORE, Actor
 from services.video.portrait.drawing import Artist
 from services.video.portrait.lips import Lips, Loudness
@@ -44,7 +44,7 @@ class PortraitBackend:
     fps = FPS
     size_px = SIZE_PX
     qualities: tuple[str, ...] = ("full",)
-    segment_s = (0.0, 0.0)
+    segments: Segments | None = None
 
     def __init__(self, settings: Settings) -> None:
         self._reader = FaceReader(settings.models_dir)

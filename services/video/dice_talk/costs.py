@@ -13,6 +13,8 @@ from services.video.dice_talk import windows
 from services.video.dice_talk.tiers import Tier
 
 FPS: Final = 25
+WINDOW_S: Final = 2 * windows.WINDOW / FPS
+"""What a window lasts: up to n times that costs n + 1 windows, of which one holds the idle frames."""
 NEWS: Final = 0.2
 """How much a new measurement counts against those before it."""
 
@@ -50,20 +52,20 @@ class Costs:
     """Measures, and reckons."""
 
     def __init__(self) -> None:
-        self._hearing: _Means[None] = _Means()
+        self._audio: _Means[None] = _Means()
         self._call: _Means[int] = _Means()
         self._picture: _Means[int] = _Means()
         self._between: _Means[int] = _Means()
 
-    def heard(self, seconds: float) -> None:
+    def add_audio(self, seconds: float) -> None:
         """Takes the time that listening to a segment took."""
-        self._hearing.add(None, seconds)
+        self._audio.add(None, seconds)
 
-    def called(self, tier: Tier, seconds: float) -> None:
+    def add_call(self, tier: Tier, seconds: float) -> None:
         """Takes the time of one call of the U-Net."""
         self._call.add(tier.side_px, seconds)
 
-    def developed(self, tier: Tier, rendered: int, seconds: float, interpolation_s: float) -> None:
+    def add_decoding(self, tier: Tier, rendered: int, seconds: float, interpolation_s: float) -> None:
         """Takes the time of decoding and scaling so many rendered frames; that of interpolating is a part of it."""
         self._picture.add(tier.side_px, (seconds - interpolation_s) / rendered)
         if tier.interpolated:
@@ -73,13 +75,13 @@ class Costs:
         """Returns the seconds that so much speech takes."""
         rendered = rendered_of(frames_of(duration_s))
         frame_s = self._picture[tier.side_px] + tier.interpolated * self._between[tier.side_px]
-        return self._until_developed(rendered, tier) + rendered * frame_s
+        return self._until_decoded(rendered, tier) + rendered * frame_s
 
     def denoising_part(self, duration_s: float, tier: Tier) -> float:
         """Returns the part of the time, 0 to 1, after which so much speech is denoised and its frames begin to come."""
-        return self._until_developed(rendered_of(frames_of(duration_s)), tier) / (self.reckon(duration_s, tier) or 1.0)
+        return self._until_decoded(rendered_of(frames_of(duration_s)), tier) / (self.reckon(duration_s, tier) or 1.0)
 
-    def _until_developed(self, rendered: int, tier: Tier) -> float:
+    def _until_decoded(self, rendered: int, tier: Tier) -> float:
         if not rendered:
             return 0.0
-        return self._hearing[None] + tier.steps * windows.count(rendered) * self._call[tier.side_px]
+        return self._audio[None] + tier.steps * windows.count(rendered) * self._call[tier.side_px]

@@ -8,7 +8,7 @@ import torch
 from diffusers import EulerDiscreteScheduler
 
 from services.video.dice_talk.clock import now_s
-from services.video.dice_talk.looks import View
+from services.video.dice_talk.identity import View
 from services.video.dice_talk.models import Models
 from services.video.dice_talk.windows import WINDOW, windows
 
@@ -28,24 +28,24 @@ class Scene:
     Attributes:
         embedding: (1, width): what CLIP sees in the portrait.
         view: The portrait at the size of the film.
-        sound: (frames, tokens, width): what each frame hears; idle frames follow, which hear `silence`.
+        audio: (frames, tokens, width): what each frame hears; idle frames follow, which hear `silence`.
         silence: (tokens, width).
-        feeling: (tokens, width): what the face shows.
-        nothing: (tokens, width): what guidance leads away from.
+        emotion: (tokens, width): what the face shows.
+        no_emotion: (tokens, width): what guidance leads away from.
         padding: How many idle frames follow.
     """
 
     embedding: torch.Tensor
     view: View
-    sound: torch.Tensor
+    audio: torch.Tensor
     silence: torch.Tensor
-    feeling: torch.Tensor
-    nothing: torch.Tensor
+    emotion: torch.Tensor
+    no_emotion: torch.Tensor
     padding: int
 
 
 @dataclass(frozen=True)
-class Called:
+class UnetCall:
     """The U-Net was called once.
 
     Attributes:
@@ -69,12 +69,12 @@ class Denoiser:
     def __init__(self, models: Models) -> None:
         self._models = models
 
-    def denoise(self, scene: Scene, steps: int, seed: int) -> Iterator[Called]:
+    def denoise(self, scene: Scene, steps: int, seed: int) -> Iterator[UnetCall]:
         """Yields after every call of the U-Net; the last one brings the film.
 
         The same seed gives each frame the same noise at its place, however long the film is.
         """
-        total = len(scene.sound) + scene.padding
+        total = len(scene.audio) + scene.padding
         # A schedule counts its steps: each film has its own.
         schedule = EulerDiscreteScheduler.from_config(self._models.schedule)
         schedule.set_timesteps(steps, device=self._models.device)
@@ -93,21 +93,21 @@ class Denoiser:
                     found /= torch.bincount(at.flatten(), minlength=total)[:, None, None, None]
                     latents = schedule.step(found, level, latents).prev_sample
                 done = (step + place / len(at)) / steps
-                yield Called(done, now_s(self._models.device) - started_s, latents)
+                yield UnetCall(done, now_s(self._models.device) - started_s, latents)
 
     def _inputs(self, scene: Scene) -> "_Inputs":
         idle = scene.silence.expand(scene.padding, -1, -1)
-        frames, total = len(scene.sound), len(scene.sound) + scene.padding
-        feeling = scene.nothing.repeat(total, 1, 1)
-        feeling[:frames] = scene.feeling
+        frames, total = len(scene.audio), len(scene.audio) + scene.padding
+        emotion = scene.no_emotion.repeat(total, 1, 1)
+        emotion[:frames] = scene.emotion
         models = self._models
         return _Inputs(
             embedding=torch.cat([torch.zeros_like(scene.embedding), scene.embedding, scene.embedding]),
             reference=torch.stack([torch.zeros_like(scene.view.latents), scene.view.latents, scene.view.latents]),
-            sound=torch.cat([scene.sound, idle]),
+            audio=torch.cat([scene.audio, idle]),
             silence=scene.silence,
-            feeling=feeling,
-            nothing=scene.nothing,
+            emotion=emotion,
+            no_emotion=scene.no_emotion,
             view=scene.view,
             time_ids=torch.tensor([TIME_IDS] * 3, device=models.device, dtype=models.dtype),
         )
@@ -130,8 +130,8 @@ class Denoiser:
         )
         # A list of its own for each call: the checkout's code puts other tensors into it.
         heard = [
-            torch.cat([inputs.silence.repeat(2 * WINDOW, 1, 1), inputs.sound[indices]]),
-            torch.cat([inputs.nothing.repeat(2 * WINDOW, 1, 1), inputs.feeling[indices]]),
+            torch.cat([inputs.silence.repeat(2 * WINDOW, 1, 1), inputs.audio[indices]]),
+            torch.cat([inputs.no_emotion.repeat(2 * WINDOW, 1, 1), inputs.emotion[indices]]),
         ]
         answer = self._models.unet(
             frames.to(dtype),
@@ -164,19 +164,19 @@ class _Inputs:
     Attributes:
         embedding: (3, width), by branch.
         reference: float32 (3, 4, height, width), by branch.
-        sound: (frames and padding, tokens, width).
+        audio: (frames and padding, tokens, width).
         silence: (tokens, width).
-        feeling: (frames and padding, tokens, width).
-        nothing: (tokens, width).
+        emotion: (frames and padding, tokens, width).
+        no_emotion: (tokens, width).
         view: The portrait.
         time_ids: (3, 3).
     """
 
     embedding: torch.Tensor
     reference: torch.Tensor
-    sound: torch.Tensor
+    audio: torch.Tensor
     silence: torch.Tensor
-    feeling: torch.Tensor
-    nothing: torch.Tensor
+    emotion: torch.Tensor
+    no_emotion: torch.Tensor
     view: View
     time_ids: torch.Tensor

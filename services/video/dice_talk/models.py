@@ -59,7 +59,7 @@ class Models:
     interpolator: Any
     image_encoder: Any
     vae: Any
-    ear: Any
+    whisper: Any
     """Whisper's encoder."""
     mel: WhisperFeatureExtractor
     schedule: Mapping[str, Any]
@@ -123,7 +123,7 @@ def load_models(checkout: Checkout, folder: Path, device: torch.device, dtype: t
         interpolator=_frozen(interpolator),
         image_encoder=_ready(image_encoder, device, dtype),
         vae=vae.to(device).eval().requires_grad_(False),
-        ear=_ready(whisper.get_encoder(), device, torch.float32),
+        whisper=_ready(whisper.get_encoder(), device, torch.float32),
         mel=WhisperFeatureExtractor.from_pretrained(folder / "whisper-tiny", local_files_only=True),
         schedule=EulerDiscreteScheduler.load_config(folder / SVD / "scheduler", local_files_only=True),
         device=device,

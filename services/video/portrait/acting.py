@@ -45,6 +45,7 @@ class Actor:
     ) -> None:
         temper = SCORE["temper"][expression.face_class]
         self._emotion: dict[str, float] = SCORE["emotions"][expression.face_class]
+        self._clench: float = SCORE["clench"].get(expression.face_class, 0.0)
         self._strength, self._fps = expression.intensity**STRENGTH_BEND, fps
         self._lips, self._loudness, self._rest = lips, loudness, rest
         liveliness = 1 + (temper["motion"] - 1) * expression.intensity
@@ -60,7 +61,7 @@ class Actor:
         self._speaking += SMOOTHING * (mouth.speaking - self._speaking)
         self._nod += 0.12 * (loudness - self._nod)
         weights = self._face(level, mouth)
-        self._speak(weights, mouth, loudness)
+        self._speak(weights, mouth, loudness, level)
         for name, value in idle.head.items():
             weights[name] = weights.get(name, 0.0) + value
         weights["pitch"] = weights.get("pitch", 0.0) + NOD_DEG * self._nod
@@ -82,10 +83,11 @@ class Actor:
             weights[name] = weights.get(name, 0.0) + value * (1 - shown)
         return weights
 
-    def _speak(self, weights: dict[str, float], mouth: MouthShape, loudness: float) -> None:
+    def _speak(self, weights: dict[str, float], mouth: MouthShape, loudness: float, level: float) -> None:
         for name, value in mouth.controls.items():
             least, more = PULSE.get(name, (1.0, 0.0))
-            weights[name] = weights.get(name, 0.0) + value * (least + more * math.sqrt(loudness))
+            held = self._clench * level if name == "jaw" else 0.0
+            weights[name] = weights.get(name, 0.0) + value * (1 - held) * (least + more * math.sqrt(loudness))
         if mouth.closure == 1.0:
             for name in OPENERS:
                 weights[name] = min(weights.get(name, 0.0), mouth.controls.get(name, 0.0))

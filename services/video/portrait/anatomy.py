@@ -12,12 +12,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from services.video.framing import IRIS_DISTANCE_MM, IRIS_LEFT, IRIS_RIGHT, ORIGIN
+
 Floats = NDArray[np.floating[Any]]
 """float32, unless said otherwise; shapes stand where they are used."""
-
-IRIS_DISTANCE_MM = 63.0
-ORIGIN, IRIS_RIGHT, IRIS_LEFT = 168, 468, 473
-"""Landmarks. Right and left are the person's: the right eye is at the left of the picture."""
 
 UPPER_INNER_LIP = [78, 191, 80, 81, 82, 13, 312, 311, 310, 415, 308]
 LOWER_INNER_LIP = [78, 95, 88, 178, 87, 14, 317, 402, 318, 324, 308]

@@ -12,7 +12,8 @@ from importlib import resources
 import cv2
 import numpy as np
 
-from services.video.portrait.anatomy import FACE_OVAL, ORIGIN, Anatomy, Eye, Floats
+from services.video.framing import ORIGIN
+from services.video.portrait.anatomy import FACE_OVAL, Anatomy, Eye, Floats
 
 GRID = 64
 """Points of a field per side. Twice as many double the time of a frame, and no difference is seen (46 to 54 dB)."""

@@ -10,7 +10,7 @@ from services.video.domain import VisemeSpan
 
 CLOSURES = ("PP", "FF")
 """Shapes that are seen as wrong when the lips miss them: each is reached in full on the frame nearest to its middle."""
-OPENERS = ("jaw", "au25", "au16", "au10", "funnel", "pucker")
+OPENERS = ("jaw", "au25", "au16", "au10", "au9_lip", "funnel", "pucker")
 """Controls that part the lips: a closure overrides them."""
 REST = "sil"
 REACH_S = 0.25

@@ -7,7 +7,10 @@ import numpy as np
 
 from services.video.portrait.anatomy import Anatomy, Floats
 
-MAPS = ("nasolabial_l", "nasolabial_r", "furrow", "forehead", "crows_feet", "under_eye", "nose", "marionette", "chin")
+MAPS = (
+    *("nasolabial_l", "nasolabial_r", "furrow", "forehead", "crows_feet"),
+    *("under_eye", "sockets", "nose", "marionette", "chin"),
+)
 SHADING_PX = 256
 
 
@@ -24,7 +27,8 @@ class _Folds:
 
     def maps(self) -> Floats:
         left, right = self.nasolabial(False), self.nasolabial(True)
-        brows, eyes = [self.furrow(), self.forehead()], [self.crows_feet(), self.under_eye()]
+        brows = [self.furrow(), self.forehead()]
+        eyes = [self.crows_feet(), self.under_eye(), self.sockets()]
         return np.stack([left, right, *brows, *eyes, self.nose(), self.marionette(), self.chin()]).astype(np.float32)
 
     def nasolabial(self, right: bool) -> Floats:
@@ -73,12 +77,22 @@ class _Folds:
             lines += self._fold(path, 1.8, -0.10, side=0.0) + self._bell(_at(middle, 0, 2.4), 8, 1.6, 0.05)
         return lines
 
+    def sockets(self) -> Floats:
+        """The shadow of lowered brows: between brow and lid, deepest at the nose."""
+        lines = np.zeros_like(self.x)
+        for brow, corner, middle, out in ((107, 133, 159, -1.0), (336, 362, 386, 1.0)):
+            inner = (self.points[brow] + self.points[corner]) / 2
+            lines += self._bell(inner, 7, 6.5, -0.16)
+            lines += self._bell(_at(self.points[middle], -out * 2, -4), 10, 4, -0.10)
+        return lines
+
     def nose(self) -> Floats:
         middle = (self.points[193] + self.points[417]) / 2
         lines = np.zeros_like(self.x)
-        for row in (-1.5, 2.0):
-            path = [_at(middle, -5.5, row + 1.5), _at(middle, 0, row), _at(middle, 5.5, row + 1.5)]
-            lines += self._fold(path, 1.0, -0.10, side=0.0)
+        for row, depth in ((-3.0, -0.13), (0.2, -0.15), (3.4, -0.12)):
+            path = [_at(middle, -6.5, row + 1.8), _at(middle, 0, row), _at(middle, 6.5, row + 1.8)]
+            lines += self._fold(path, 1.3, depth, side=0.0)
+            lines += self._bell(_at(middle, 0, row + 1.6), 5, 0.9, 0.05)
         for wing, out in ((self.points[129], -1.0), (self.points[358], 1.0)):
             side = [_at(wing, -out * 3.5, -16), _at(wing, -out * 0.5, -8), _at(wing, out * 1.5, -2)]
             lines += self._fold(side, 1.8, -0.12, side=out)

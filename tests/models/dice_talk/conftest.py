@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from services.video.backends.dice_talk import DiceTalkBackend, Settings
-from services.video.dice_talk.looks import Likeness
+from services.video.dice_talk.identity import Identity
 from services.video.domain import Portrait
 from tests.models.dice_talk.tiny import photograph, write
 
@@ -29,5 +29,5 @@ def portrait() -> Portrait:
 
 
 @pytest.fixture(scope="session")
-def rig(backend: DiceTalkBackend, portrait: Portrait) -> Likeness:
+def rig(backend: DiceTalkBackend, portrait: Portrait) -> Identity:
     return backend.prepare(portrait)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.video.backends.dice_talk import DiceTalkBackend
-from services.video.dice_talk.looks import Likeness
+from services.video.dice_talk.identity import Identity
 from services.video.domain import Expression, Frame, Progress, Speech
 
 RATE_HZ = 16_000
@@ -32,7 +32,7 @@ class Played:
 
 def play(
     backend: DiceTalkBackend,
-    rig: Likeness,
+    rig: Identity,
     *speech: Speech,
     expression: Expression = HAPPY,
     seed: int = 1,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from services.common.errors import InvalidRequest
 from services.video.backends.dice_talk import DiceTalkBackend
 from services.video.dice_talk.costs import Costs, frames_of
-from services.video.dice_talk.looks import Likeness, box_of
+from services.video.dice_talk.identity import Identity, box_of
 from services.video.dice_talk.tiers import TIERS, Tier
 from services.video.domain import Expression, Portrait, Progress, Speech
 from tests.models.dice_talk.playing import HAPPY, RATE_HZ, Played, noise, play
@@ -43,7 +43,7 @@ def test_what_depends_on_the_portrait_is_computed_once(backend: DiceTalkBackend,
         }
 
 
-def test_the_mask_covers_the_face_and_is_a_tenth_larger(rig: Likeness, backend: DiceTalkBackend) -> None:
+def test_the_mask_covers_the_face_and_is_a_tenth_larger(rig: Identity, backend: DiceTalkBackend) -> None:
     landmarks = np.array([[10, 20, 5], [30, 60, -5], [20, 40, 0]], np.float32)
     assert box_of(landmarks).tolist() == [9, 18, 31, 62]
     for side, view in rig.views.items():
@@ -57,7 +57,7 @@ def test_the_mask_covers_the_face_and_is_a_tenth_larger(rig: Likeness, backend: 
         assert 0.1 < float(view.mask.mean()) < 0.4
 
 
-def test_another_portrait_gives_another_film(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_another_portrait_gives_another_film(backend: DiceTalkBackend, rig: Identity) -> None:
     views = {side: replace(view, latents=view.latents.flip(-1)) for side, view in rig.views.items()}
     mirrored = replace(rig, views=views)
     assert (play(backend, mirrored, noise(0.2)).film != play(backend, rig, noise(0.2)).film).any()
@@ -74,33 +74,33 @@ def test_a_picture_without_a_face_is_refused(backend: DiceTalkBackend) -> None:
 @pytest.mark.parametrize("quality", ["good", "draft"])
 @pytest.mark.parametrize("samples", [1, 640, 641, 3200, 4000])
 def test_a_film_covers_its_speech_to_the_frame(
-    backend: DiceTalkBackend, rig: Likeness, samples: int, quality: str
+    backend: DiceTalkBackend, rig: Identity, samples: int, quality: str
 ) -> None:
     played = play(backend, rig, noise(samples / RATE_HZ), quality=quality)
     assert len(played.frames) == math.ceil(samples / 640)
     assert {(frame.shape, frame.dtype) for frame in played.frames} == {((512, 512, 3), np.dtype(np.uint8))}
 
 
-def test_speech_in_pieces_is_the_same_speech(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_speech_in_pieces_is_the_same_speech(backend: DiceTalkBackend, rig: Identity) -> None:
     whole = noise(0.5, 24_000)
     pieces = [replace(whole, samples=part) for part in np.split(whole.samples, [100, 5000, 5000])]
     assert np.array_equal(play(backend, rig, *pieces).film, play(backend, rig, whole).film)
 
 
-def test_a_segment_without_speech_gives_no_frame_and_a_silent_one_all(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_a_segment_without_speech_gives_no_frame_and_a_silent_one_all(backend: DiceTalkBackend, rig: Identity) -> None:
     assert play(backend, rig) == Played([], [])
     assert play(backend, rig, noise(0.0)) == Played([], [])
     silent = play(backend, rig, Speech(np.zeros(4000, np.int16), RATE_HZ, ()))
     assert len(silent.frames) == 7
 
 
-def test_sound_moves_the_face(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_sound_moves_the_face(backend: DiceTalkBackend, rig: Identity) -> None:
     speech = noise(0.4)
     silent = replace(speech, samples=np.zeros_like(speech.samples))
     assert np.abs(play(backend, rig, speech).film - play(backend, rig, silent).film).mean() > 0.5
 
 
-def test_emotion_and_intensity_change_the_film(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_emotion_and_intensity_change_the_film(backend: DiceTalkBackend, rig: Identity) -> None:
     def film(face_class: str, intensity: float) -> NDArray[np.int16]:
         return play(backend, rig, noise(0.3), expression=Expression(face_class, intensity)).film
 
@@ -112,14 +112,14 @@ def test_emotion_and_intensity_change_the_film(backend: DiceTalkBackend, rig: Li
     assert np.abs(film("happy", 1.0) - film("angry", 1.0)).mean() > 0.5
 
 
-def test_the_same_seed_gives_the_same_film_and_another_another(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_the_same_seed_gives_the_same_film_and_another_another(backend: DiceTalkBackend, rig: Identity) -> None:
     film = play(backend, rig, noise(0.3), seed=4).film
     torch.manual_seed(99)
     assert np.array_equal(play(backend, rig, noise(0.3), seed=4).film, film)
     assert not np.array_equal(play(backend, rig, noise(0.3), seed=5).film, film)
 
 
-def test_after_every_call_it_says_how_far_it_is(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_after_every_call_it_says_how_far_it_is(backend: DiceTalkBackend, rig: Identity) -> None:
     played = play(backend, rig, noise(1.0))
     # 13 rendered frames are two windows, at 2 steps, and two chunks of pictures.
     assert len(played.progress) == 2 * 2 + 2
@@ -130,7 +130,7 @@ def test_after_every_call_it_says_how_far_it_is(backend: DiceTalkBackend, rig: L
 
 @pytest.mark.parametrize("calls", [1, 3])
 def test_a_film_that_is_called_off_stops_at_the_call_that_runs(
-    backend: DiceTalkBackend, rig: Likeness, calls: int
+    backend: DiceTalkBackend, rig: Identity, calls: int
 ) -> None:
     models = backend.renderer.models
     performance = backend.perform(rig, HAPPY, 1, "good")
@@ -145,7 +145,7 @@ def test_a_film_that_is_called_off_stops_at_the_call_that_runs(
     assert play(backend, rig, noise(0.1)).frames  # and the next one is rendered
 
 
-def test_pictures_come_as_they_are_decoded(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_pictures_come_as_they_are_decoded(backend: DiceTalkBackend, rig: Identity) -> None:
     performance = backend.perform(rig, HAPPY, 1, "draft")
     list(performance.feed(noise(1.0)))
     with watching(backend.renderer.models.vae.decoder) as decoded:
@@ -156,7 +156,7 @@ def test_pictures_come_as_they_are_decoded(backend: DiceTalkBackend, rig: Likene
         assert len(decoded) == 2
 
 
-def test_a_tier_says_how_many_steps_at_which_size(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_a_tier_says_how_many_steps_at_which_size(backend: DiceTalkBackend, rig: Identity) -> None:
     for name, tier in backend.tiers.items():
         with watching(backend.renderer.models.unet) as calls:
             played = play(backend, rig, noise(0.2), quality=name)
@@ -174,7 +174,7 @@ def test_the_tiers_of_the_project_are_told_best_first() -> None:
 # What is refused
 
 
-def feeding(backend: DiceTalkBackend, rig: Likeness, speech: Sequence[Speech]) -> Iterator[object]:
+def feeding(backend: DiceTalkBackend, rig: Identity, speech: Sequence[Speech]) -> Iterator[object]:
     performance = backend.perform(rig, HAPPY, 1, "draft")
     for part in speech:
         yield from performance.feed(part)
@@ -189,14 +189,14 @@ def feeding(backend: DiceTalkBackend, rig: Likeness, speech: Sequence[Speech]) -
     ],
 )
 def test_speech_that_cannot_be_one_segment_is_refused(
-    backend: DiceTalkBackend, rig: Likeness, speech: list[Speech], text: str
+    backend: DiceTalkBackend, rig: Identity, speech: list[Speech], text: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
         list(feeding(backend, rig, speech))
     assert str(refused.value) == text
 
 
-def test_the_longest_segment_is_taken_whole(backend: DiceTalkBackend, rig: Likeness) -> None:
+def test_the_longest_segment_is_taken_whole(backend: DiceTalkBackend, rig: Identity) -> None:
     assert len(play(backend, rig, noise(4.0)).frames) == 100
 
 
@@ -210,9 +210,9 @@ def test_a_rig_of_another_back_end_is_refused(backend: DiceTalkBackend) -> None:
 
 def test_the_cost_is_steps_times_windows_and_the_pictures() -> None:
     costs, tier = Costs(), Tier(steps=10, side_px=512, interpolated=True)
-    costs.heard(0.25)
-    costs.called(tier, 2.0)
-    costs.developed(tier, 5, 0.5, 0.2)
+    costs.add_audio(0.25)
+    costs.add_call(tier, 2.0)
+    costs.add_decoding(tier, 5, 0.5, 0.2)
     # 4 s are 100 frames, 51 of them rendered, in three windows with those that idle.
     assert costs.reckon(4.0, tier) == pytest.approx(0.25 + 10 * 3 * 2.0 + 51 * 0.1)
     doubled = tier.model_copy(update={"interpolated": False})
@@ -224,10 +224,10 @@ def test_the_cost_is_steps_times_windows_and_the_pictures() -> None:
 
 def test_the_cost_follows_what_is_measured() -> None:
     costs, tier = Costs(), Tier(steps=10, side_px=512, interpolated=True)
-    costs.called(tier, 1.0)
+    costs.add_call(tier, 1.0)
     first = costs.reckon(2.0, tier)
     for _ in range(20):
-        costs.called(tier, 3.0)
+        costs.add_call(tier, 3.0)
     assert costs.reckon(2.0, tier) == pytest.approx(3 * first, rel=0.02)
     assert costs.reckon(2.0, tier.model_copy(update={"side_px": 384})) == 0
 

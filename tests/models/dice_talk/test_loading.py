@@ -1,8 +1,10 @@
 """What DICE-Talk is loaded from, and what it refuses to be loaded from."""
 
+import gc
 import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,10 @@ import emotions
 from services.video.backends.dice_talk import DiceTalkBackend, Settings
 from services.video.dice_talk import priors
 from services.video.dice_talk.checkout import open_checkout
-from services.video.dice_talk.looks import Likeness
+from services.video.dice_talk.identity import Identity
 from services.video.dice_talk.models import SVD_UNET, UNET, check_files
-from services.video.domain import Portrait
+from services.video.dice_talk.tiers import TIERS
+from services.video.domain import Portrait, Segments
 from tests.models.dice_talk.playing import noise, play
 from tests.models.dice_talk.tiny import ROOT, STANDIN, write_malicious
 from tests.models.dice_talk.watching import SCHEDULE_WARNS
@@ -31,7 +34,7 @@ def test_it_loads_from_the_paths_of_the_settings(backend: DiceTalkBackend) -> No
     assert len(backend.digest) == 64
     assert (backend.fps, backend.size_px) == (25, 512)
     assert backend.qualities == ("best", "good", "draft")
-    assert backend.segment_s == (1.0, 4.0)
+    assert backend.segments == Segments(first_s=0.5, min_s=1.0, max_s=4.0, window_s=2.0)
     assert set(backend.classes) == set(emotions.load().classes)
 
 
@@ -39,13 +42,22 @@ def test_the_large_networks_are_of_the_type_that_was_asked_for(settings: Setting
     models = DiceTalkBackend(settings.model_copy(update={"dtype": "bfloat16"})).renderer.models
     for network in (models.unet, models.pose_guider, models.image_encoder, models.vae.decoder):
         assert {tensor.dtype for tensor in network.parameters()} == {torch.bfloat16}
-    for network in (models.vae.encoder, models.ear, models.audio_projection, models.emotion_model):
+    for network in (models.vae.encoder, models.whisper, models.audio_projection, models.emotion_model):
         assert {tensor.dtype for tensor in network.parameters()} == {torch.float32}
+
+
+def test_a_back_end_that_is_closed_lets_its_networks_go_and_may_be_closed_again(settings: Settings) -> None:
+    backend = DiceTalkBackend(settings)
+    unet = weakref.ref(backend.renderer.models.unet)
+    backend.close()
+    backend.close()
+    gc.collect()
+    assert unet() is None
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_in_half_precision_it_renders_nearly_the_same(
-    settings: Settings, backend: DiceTalkBackend, portrait: Portrait, rig: Likeness, dtype: str
+    settings: Settings, backend: DiceTalkBackend, portrait: Portrait, rig: Identity, dtype: str
 ) -> None:
     half = DiceTalkBackend(settings.model_copy(update={"dtype": dtype}))
     exact = play(backend, rig, noise(0.08)).film
@@ -145,6 +157,7 @@ def test_two_checkouts_are_not_mixed(backend: DiceTalkBackend, tmp_path: Path) -
     ("wrong", "text"),
     [
         ({"segment_min_s": 9}, "segment_min_s is 9, above segment_max_s, 4"),
+        ({"segment_first_s": 1.5}, "segment_first_s is 1.5, above segment_min_s, 1"),
         ({"segment_max_s": 31}, "less than or equal to 30"),
         ({"tiers": {}}, "at least 1 item"),
         ({"tiers": {"best": {"steps": 25, "side_px": 500, "interpolated": True}}}, "multiple of 64"),
@@ -154,6 +167,10 @@ def test_two_checkouts_are_not_mixed(backend: DiceTalkBackend, tmp_path: Path) -
 def test_settings_that_cannot_work_are_refused(settings: Settings, wrong: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Settings(**{**settings.model_dump(), **wrong})
+
+
+def test_checkout_and_weights_are_all_that_must_be_set(settings: Settings) -> None:
+    assert Settings(checkout=settings.checkout, weights=settings.weights).tiers == TIERS
 
 
 # The priors

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from services.video.backends.dice_talk import DiceTalkBackend
 from services.video.dice_talk import windows
+from services.video.dice_talk.audio import RATE_HZ, AudioEncoder, at_16_khz
+from services.video.dice_talk.decoding import CHUNK_MAX, Decoder, chunks
 from services.video.dice_talk.denoising import Scene, guide, noise_of
-from services.video.dice_talk.developing import CHUNK_MAX, Darkroom, chunks
-from services.video.dice_talk.feelings import Feelings
-from services.video.dice_talk.hearing import RATE_HZ, Ear, at_16_khz
-from services.video.dice_talk.looks import Likeness
+from services.video.dice_talk.emotion import EmotionTokens
+from services.video.dice_talk.identity import Identity
 from services.video.dice_talk.models import HEARD, Models
 from services.video.domain import Expression
 from tests.models.dice_talk.watching import SCHEDULE_WARNS, watching
@@ -31,7 +31,7 @@ def models(backend: DiceTalkBackend) -> Models:
 
 
 @pytest.fixture(scope="module")
-def scene(backend: DiceTalkBackend, rig: Likeness) -> Scene:
+def scene(backend: DiceTalkBackend, rig: Identity) -> Scene:
     return backend.renderer.scene(rig, Expression("happy", 0.8), noise(0.5), RATE_HZ, backend.tiers["draft"])
 
 
@@ -80,7 +80,7 @@ def test_a_film_never_takes_more_calls_than_with_the_padding_of_the_checkout() -
 @torch.inference_mode()  # type: ignore[untyped-decorator]
 def naively(models: Models, scene: Scene, steps: int, seed: int) -> torch.Tensor:
     """A film denoised as the published pipeline does: each window and branch by itself, averaged after the step."""
-    frames, view = len(scene.sound), scene.view
+    frames, view = len(scene.audio), scene.view
     total = frames + scene.padding
     schedule = EulerDiscreteScheduler.from_config(models.schedule)
     schedule.set_timesteps(steps)
@@ -97,8 +97,8 @@ def naively(models: Models, scene: Scene, steps: int, seed: int) -> torch.Tensor
                 picture = view.latents if sees else nothing
                 told = [hears and index < frames for index in indices]
                 rows = zip(told, indices, strict=True)
-                sound = torch.stack([scene.sound[index] if one else scene.silence for one, index in rows])
-                feeling = torch.stack([scene.feeling if one else scene.nothing for one in told])
+                sound = torch.stack([scene.audio[index] if one else scene.silence for one, index in rows])
+                feeling = torch.stack([scene.emotion if one else scene.no_emotion for one in told])
                 schedule._step_index = step
                 noisy = schedule.scale_model_input(film[indices], level)
                 answer = models.unet(
@@ -127,7 +127,7 @@ def test_the_film_is_that_of_a_naive_loop(backend: DiceTalkBackend, models: Mode
     # 7 rendered frames: with 17 idle ones too few for a window of their own, with 29 some are in two windows.
     padded = replace(scene, padding=padding)
     calls = list(backend.renderer.denoiser.denoise(padded, 3, seed=5))
-    total = len(scene.sound) + padding
+    total = len(scene.audio) + padding
     assert [call.done for call in calls] == pytest.approx(np.linspace(0, 1, 3 * math.ceil(total / 25) + 1)[1:])
     film = calls[-1].latents
     expected = naively(models, padded, 3, seed=5)
@@ -141,7 +141,7 @@ def test_three_branches_are_told_nothing_the_portrait_and_all(
     with watching(models.unet) as calls:
         next(iter(backend.renderer.denoiser.denoise(scene, 1, seed=0)))
     (call,) = calls
-    picture, frames = scene.view.latents, len(scene.sound)
+    picture, frames = scene.view.latents, len(scene.audio)
     given = call.positional[0]
     assert given.shape == (3, 25, 8, *picture.shape[1:])
     torch.testing.assert_close(given[:, :, :4], given[:1, :, :4].expand(3, -1, -1, -1, -1))
@@ -151,11 +151,11 @@ def test_three_branches_are_told_nothing_the_portrait_and_all(
     assert not clip[:25].any()
     torch.testing.assert_close(clip[25:], scene.embedding.expand(50, 1, -1))
     torch.testing.assert_close(sound[:50], scene.silence.expand(50, -1, -1))
-    torch.testing.assert_close(sound[50 : 50 + frames], scene.sound)
+    torch.testing.assert_close(sound[50 : 50 + frames], scene.audio)
     torch.testing.assert_close(sound[50 + frames :], scene.silence.expand(25 - frames, -1, -1))
-    torch.testing.assert_close(feeling[:50], scene.nothing.expand(50, -1, -1))
-    torch.testing.assert_close(feeling[50 : 50 + frames], scene.feeling.expand(frames, -1, -1))
-    torch.testing.assert_close(feeling[50 + frames :], scene.nothing.expand(25 - frames, -1, -1))
+    torch.testing.assert_close(feeling[:50], scene.no_emotion.expand(50, -1, -1))
+    torch.testing.assert_close(feeling[50 : 50 + frames], scene.emotion.expand(frames, -1, -1))
+    torch.testing.assert_close(feeling[50 + frames :], scene.no_emotion.expand(25 - frames, -1, -1))
     assert call.named["added_time_ids"].tolist() == [[12.5, 8, 16]] * 3
     masks = call.named["cross_attention_kwargs"]["ip_adapter_masks"]
     assert [mask is scene.view.mask for mask in masks] == [True, True]
@@ -177,13 +177,13 @@ def test_a_frame_begins_with_the_same_noise_in_films_of_any_length() -> None:
 
 @pytest.mark.parametrize("frames", [1, 2, 25, 40, 41])
 def test_all_frames_are_projected_at_once_as_they_are_one_by_one(models: Models, frames: int) -> None:
-    ear = Ear(models)
-    heard = ear.listen(noise(frames / 25), RATE_HZ, frames)
+    encoder = AudioEncoder(models)
+    heard = encoder.listen(noise(frames / 25), RATE_HZ, frames)
     with watching(models.audio_projection) as calls:
-        tokens = ear.project(heard)
+        tokens = encoder.project(heard)
     assert len(calls) == 1
     assert len(tokens) == frames // 2 + 1
-    singly = torch.cat([ear.project(heard[place : place + 1]) for place in range(len(heard))])
+    singly = torch.cat([encoder.project(heard[place : place + 1]) for place in range(len(heard))])
     torch.testing.assert_close(tokens, singly, rtol=0, atol=1e-5)
     assert (tokens != tokens[0]).any() or frames == 1
 
@@ -191,8 +191,8 @@ def test_all_frames_are_projected_at_once_as_they_are_one_by_one(models: Models,
 def test_a_frame_hears_from_80_ms_before_it_to_120_ms_after_its_beginning(models: Models) -> None:
     sound, frames = noise(1.0), 25
     mel = models.mel(sound / np.float32(32768), sampling_rate=RATE_HZ, return_tensors="pt").input_features
-    layers = torch.stack(models.ear(mel, output_hidden_states=True).hidden_states, 2)[0]
-    heard = Ear(models).listen(sound, RATE_HZ, frames)
+    layers = torch.stack(models.whisper(mel, output_hidden_states=True).hidden_states, 2)[0]
+    heard = AudioEncoder(models).listen(sound, RATE_HZ, frames)
     assert heard.shape == (13, HEARD, *layers.shape[1:])
     torch.testing.assert_close(heard[5], layers[16:26], rtol=0, atol=1e-5)  # at 400 ms: from 320 ms to 520 ms
     assert not heard[0, :4].any()
@@ -203,10 +203,10 @@ def test_a_frame_hears_from_80_ms_before_it_to_120_ms_after_its_beginning(models
 
 def test_what_is_heard_are_the_layers_of_whisper_the_last_one_normalised(models: Models) -> None:
     mel = torch.randn(1, 80, 3000)
-    layers = models.ear(mel, output_hidden_states=True).hidden_states
-    after = models.ear.layers[0](layers[0], None)
+    layers = models.whisper(mel, output_hidden_states=True).hidden_states
+    after = models.whisper.layers[0](layers[0], None)
     torch.testing.assert_close(layers[1], after)
-    torch.testing.assert_close(layers[2], models.ear.layer_norm(models.ear.layers[1](after, None)))
+    torch.testing.assert_close(layers[2], models.whisper.layer_norm(models.whisper.layers[1](after, None)))
     assert len(layers) == 3
 
 
@@ -231,14 +231,14 @@ def test_speech_shorter_than_a_sample_at_16_khz_is_heard_as_one() -> None:
 def test_intensity_leads_from_the_prior_of_neutral_to_that_of_the_class(
     backend: DiceTalkBackend, models: Models
 ) -> None:
-    feelings = Feelings(models, backend.priors)
-    neutral = feelings.tokens(Expression("neutral", 1.0))
-    assert torch.equal(feelings.tokens(Expression("angry", 0.0)), neutral)
+    emotions = EmotionTokens(models, backend.priors)
+    neutral = emotions.tokens(Expression("neutral", 1.0))
+    assert torch.equal(emotions.tokens(Expression("angry", 0.0)), neutral)
     halfway = (backend.priors["neutral"] + backend.priors["angry"]) / 2
     half = models.emotion_model(halfway.view(1, 1, 1, 1, -1), retrieval=False)[0][0, 0]
-    torch.testing.assert_close(feelings.tokens(Expression("angry", 0.5)), half)
+    torch.testing.assert_close(emotions.tokens(Expression("angry", 0.5)), half)
     far = [
-        float((feelings.tokens(Expression("angry", intensity)) - neutral).norm()) for intensity in (0.2, 0.6, 0.9, 1.0)
+        float((emotions.tokens(Expression("angry", intensity)) - neutral).norm()) for intensity in (0.2, 0.6, 0.9, 1.0)
     ]
     assert far == sorted(far)
     assert far[0] > 0.01
@@ -246,12 +246,12 @@ def test_intensity_leads_from_the_prior_of_neutral_to_that_of_the_class(
 
 def test_an_emotion_is_computed_once(backend: DiceTalkBackend, models: Models) -> None:
     with watching(models.emotion_model) as calls:
-        feelings = Feelings(models, backend.priors)
+        emotions = EmotionTokens(models, backend.priors)
         assert len(calls) == 9  # eight classes, and none
         for _ in range(3):
-            feelings.tokens(Expression("sad", 1.0))
-            feelings.tokens(Expression("sad", 0.51))
-            feelings.tokens(Expression("sad", 0.49))
+            emotions.tokens(Expression("sad", 1.0))
+            emotions.tokens(Expression("sad", 0.51))
+            emotions.tokens(Expression("sad", 0.49))
         assert len(calls) == 10
     assert calls[0].named == {"retrieval": False}
     assert not calls[0].positional[0].any()
@@ -272,10 +272,13 @@ def test_pictures_are_decoded_in_chunks_of_about_one_size() -> None:
 
 def test_between_two_frames_lies_the_one_that_is_interpolated(models: Models) -> None:
     latents = torch.randn(12, 4, 8, 8, generator=torch.Generator().manual_seed(0))
-    darkroom = Darkroom(models, 64)
-    single = [frame for part in darkroom.develop(latents, False) for frame in part.frames]
-    film = [frame for part in darkroom.develop(latents, True) for frame in part.frames]
+    decoder = Decoder(models, 64)
+    single = [frame for part in decoder.decode(latents, False) for frame in part.frames]
+    with watching(models.interpolator.flownet) as interpolated:
+        film = [frame for part in decoder.decode(latents, True) for frame in part.frames]
     assert (len(single), len(film)) == (24, 23)
+    # The checkout's network keeps something for every size of a batch.
+    assert [len(call.positional[0]) for call in interpolated] == [1] * 11
     rendered = np.stack(single[::2])
     assert np.array_equal(rendered, single[1::2])
     assert np.array_equal(rendered, film[::2])  # across the border of two chunks as well
@@ -286,8 +289,8 @@ def test_between_two_frames_lies_the_one_that_is_interpolated(models: Models) ->
 
 def test_pictures_of_any_size_are_scaled_to_the_films(models: Models) -> None:
     latents = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(0)) * 0.1
-    (small,) = Darkroom(models, 64).develop(latents, False)
-    (large,) = Darkroom(models, 512).develop(latents, False)
+    (small,) = Decoder(models, 64).decode(latents, False)
+    (large,) = Decoder(models, 512).decode(latents, False)
     assert large.frames[0].shape == (512, 512, 3)
     shrunk = large.frames[0].reshape(64, 8, 64, 8, 3).mean((1, 3))
     assert np.corrcoef(shrunk.flatten(), small.frames[0].flatten())[0, 1] > 0.95

@@ -53,7 +53,7 @@ SCHEDULE = {
     "timestep_type": "continuous",
     "use_karras_sigmas": True,
 }
-EAR = {"layers": 2, "width": 16}
+WHISPER = {"layers": 2, "width": 16}
 
 
 def write(place: Path, checkout: Path = STANDIN, **unet: Any) -> Settings:
@@ -78,6 +78,7 @@ def write(place: Path, checkout: Path = STANDIN, **unet: Any) -> Settings:
         device="cpu",
         dtype="float32",
         tiers=TIERS,
+        segment_first_s=0.5,
         segment_min_s=1.0,
         segment_max_s=4.0,
     )
@@ -126,8 +127,8 @@ def rename_variant(folder: Path) -> None:
 def write_whisper(folder: Path) -> None:
     """Writes a tiny Whisper with its reader of sound."""
     config = WhisperConfig(
-        d_model=EAR["width"],
-        encoder_layers=EAR["layers"],
+        d_model=WHISPER["width"],
+        encoder_layers=WHISPER["layers"],
         encoder_attention_heads=2,
         encoder_ffn_dim=32,
         decoder_layers=1,
@@ -154,8 +155,8 @@ def write_dice_talk(weights: Path, code: Checkout, **unet: Any) -> None:
     width = network.config.cross_attention_dim
     hearing = code.audio_projection(
         seq_len=HEARD,
-        blocks=EAR["layers"] + 1,
-        channels=EAR["width"],
+        blocks=WHISPER["layers"] + 1,
+        channels=WHISPER["width"],
         intermediate_dim=PROJECTION_WIDTH,
         output_dim=width,
         context_tokens=TOKENS,

@@ -43,6 +43,7 @@ from tests.models.openvoice.cases import (
     features,
     hear,
     long_recording,
+    one_of,
     recording,
     speak,
     symbols,
@@ -144,7 +145,8 @@ def compare_converter(table: Table, folder: Path, config: dict[str, Any]) -> dic
     compare_converter_parts(table, theirs, ours.network, pictures[0], (old, new))
     said = {f"embedding{place}": embedding for place, embedding in enumerate(embeddings)}
     heard, whole = hear(ours, Given(ROWS)), convert(ours, Given(ROWS))
-    pieces = torch.cat(list(ours.decode_chunks(heard, [5, 9])), dim=1)
+    stream = ours.stream(SAMPLES, *tones(ours), TAU, Given(ROWS))
+    streamed = torch.cat([stream.feed(part, last) for part, last in _fed(recording(), 900)], dim=1)
     for place, picture in enumerate(pictures):
         with noise_of(ROWS[place]):
             sounds, _, (_, _, frames) = theirs.voice_conversion(picture, _length(picture), old, new, tau=TAU)
@@ -152,18 +154,21 @@ def compare_converter(table: Table, folder: Path, config: dict[str, Any]) -> dic
         row, end, label = slice(place, place + 1), sound.shape[1], f"end to end, row {place + 1}:"
         table.row(f"{label} frames", heard.latents[row, :, : picture.shape[2]], frames)
         table.row(f"{label} sound", whole[row, :end], sound)
-        table.row(f"{label} sound in pieces", pieces[row, :end], sound)
+        table.row(f"{label} sound in a stream", streamed[row, :end], sound)
     picture = _picture(long_recording(), config["data"])
     table.row("long recording: ref_enc", ours.embed(long_recording()), theirs.ref_enc(picture.transpose(1, 2)))
     with noise_of("long"):
         sound = theirs.voice_conversion(picture, _length(picture), old, new, tau=TAU)[0][:, 0]
     length = torch.tensor([long_recording().shape[1]])
-    heard = ours.latents(long_recording(), length, *tones(ours), TAU, Given(["long"]))
-    table.row("long recording: sound in pieces", torch.cat(list(ours.decode_chunks(heard, [20, 60])), dim=1), sound)
-    conversion = ours.stream(*tones(ours), TAU, Given(["long"]))
-    fed = [conversion.feed(part) for part in long_recording()[0].split(9000)]
-    table.row("long recording: sound in a stream", torch.cat([*fed, conversion.finish()])[None], sound)
+    stream = ours.stream(length, *tones(ours), TAU, Given(["long"]))
+    streamed = torch.cat([stream.feed(part, last) for part, last in _fed(long_recording(), 9000)], dim=1)
+    table.row("long recording: sound in a stream", streamed, sound)
     return said
+
+
+def _fed(sound: Tensor, size: int) -> list[tuple[Tensor, bool]]:
+    parts = sound.split(size, dim=1)
+    return [(part, place == len(parts)) for place, part in enumerate(parts, 1)]
 
 
 def compare_converter_parts(
@@ -210,7 +215,7 @@ def compare_speaker(table: Table, folder: Path, config: dict[str, Any]) -> dict[
             )
         said[f"durations{place}"] = path[0, 0].sum(0)[None].long()
         said[f"sound{place}"] = sounds[:, 0]
-        alone, end = spoken.row(place), sounds.shape[2]
+        alone, end = one_of(spoken, place), sounds.shape[2]
         table.row(f"end to end, {label} durations", alone.durations, said[f"durations{place}"])
         table.row(f"end to end, {label} frames", alone.latents, frames)
         table.row(f"end to end, {label} sound", sound[row, :end], sounds[:, 0])

@@ -101,6 +101,13 @@ def features() -> tuple[Tensor, Tensor]:
     return bert, ja_bert
 
 
+def one_of(spoken: Spoken, row: int) -> Spoken:
+    """Returns one row of a batch, without what was padded."""
+    rows, length = slice(row, row + 1), int(spoken.frames[row])
+    durations = spoken.durations[rows, : int(spoken.durations[row].count_nonzero())]
+    return Spoken(spoken.latents[rows, :, :length], spoken.frames[rows], spoken.condition[rows], durations)
+
+
 def convert(converter: Converter, noise: Noise) -> Tensor:
     """Converts the recordings."""
     return converter.convert(recording(), SAMPLES, *tones(converter), TAU, noise)

@@ -1,17 +1,20 @@
+# ruff: noqa: RUF001 - phonetic symbols are not the letters that they look like
 """Writes the official folders as they unpack, tiny and with made-up weights."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from services.tts.openvoice import shapes
+from services.tts.openvoice.lips import ARPABET
 from tests.models.openvoice import tiny
-from tests.models.openvoice.words import MODELS, write_bert
+from tests.models.openvoice.words import MODELS, letters, tokenizer, write_bert
 
 ACCENTS = ("EN-US", "EN_INDIA", "EN-Default")
-PHONES = "aa ae ah ao aw ay b ch d dh eh er ey f g hh ih iy jh k l m n ng ow oy p r s sh t th uh uw V w y z zh"
-MELO_SYMBOLS = ("_", *PHONES.split(), "!", "?", "…", ",", ".", "'", "-", "SP", "UNK")
+MARKS = ("!", "?", "…", ",", ".", "'", "-", "¿", "¡", "SP", "UNK")
+MELO_SYMBOLS = ("_", *ARPABET, *MARKS)
 VOCABULARY = (
     "the boy was there when the sun rose. a rod is used to catch pink salmon. hello. how are you? first boat left "
     "harbour at nine. second one waited for mail. then it left as well. good. weather stays warm by river. it is late. "
@@ -34,11 +37,37 @@ def write_melo(root: Path) -> Path:
     """Writes MeloTTS, its BERT and the official colours of its accents beside them; returns `root`."""
     config = tiny.melo_config(symbols=MELO_SYMBOLS, speakers=ACCENTS)
     tiny.write_melo(root / "MeloTTS-English", config)
-    write_bert(root / "bert-base-uncased", VOCABULARY)
+    write_bert(root / "bert-base-uncased", tokenizer(VOCABULARY))
     for name in ("en-us", "en-india", "en-default"):
         path = root / "checkpoints_v2" / "base_speakers" / "ses" / f"{name}.pth"
         _write_colour(path, config["model"]["gin_channels"])
     return root
+
+
+LANGUAGES = {
+    "es": ("MeloTTS-Spanish", "ES", "bert-base-spanish-wwm-uncased", [*shapes.SPANISH, "ˈ", "ˌ", "ː"]),
+    "fr": ("MeloTTS-French", "FR", "bert-base-french-europeana-cased", [*shapes.FRENCH, "ˈ", "ˌ", "ː", "\u0303"]),
+    "ko": ("MeloTTS-Korean", "KR", "bert-kor-base", [*shapes.JAMO, "ᄋ"]),
+    "zh": ("MeloTTS-Chinese", "ZH", "bert-base-multilingual-uncased", [*{**ARPABET, **shapes.PINYIN}]),
+}
+"""By code: the folder of MeloTTS, its only speaker, the folder of its BERT, its sounds."""
+
+
+def write_language(root: Path, language: str, texts: Sequence[str]) -> dict[str, str]:
+    """Writes MeloTTS in another language, what it needs and a converter; returns the environment that chooses it.
+
+    Args:
+        root: Where to.
+        language: One of `LANGUAGES`.
+        texts: Whose letters its BERT knows.
+    """
+    folder, speaker, bert, sounds = LANGUAGES[language]
+    config = tiny.melo_config(symbols=("_", *sounds, *MARKS), speakers=(speaker,))
+    tiny.write_melo(root / folder, config)
+    tiny.write_converter(root / "checkpoints_v2" / "converter", tiny.converter_config("v2"))
+    _write_colour(root / f"checkpoints_v2/base_speakers/ses/{speaker.lower()}.pth", config["model"]["gin_channels"])
+    write_bert(root / bert, letters(texts, is_lower=bert.endswith("uncased")))
+    return settings(root, BASE_SPEAKER="melo", MELO=folder)
 
 
 def settings(root: Path, **others: str) -> dict[str, str]:

@@ -46,17 +46,11 @@ def test_a_speaker_says_what_upstream_says(speaker: Speaker) -> None:
     spoken = cases.speak(speaker, cases.Given(cases.ROWS))
     sound = speaker.decode(spoken)
     for row in range(2):
-        assert torch.equal(spoken.row(row).durations, said[f"durations{row}"])
+        assert torch.equal(cases.one_of(spoken, row).durations, said[f"durations{row}"])
         end = said[f"sound{row}"].shape[1]
         assert apart(sound[row : row + 1, :end], said[f"sound{row}"]) < ALLOWED
         assert said[f"sound{row}"].std() > 500 * ALLOWED
         assert not sound[row, end:].any()
-
-
-def test_both_versions_differ_in_what_listener_and_vocoder_know() -> None:
-    v1, v2 = golden("converter_v1"), golden("converter_v2")
-    assert torch.equal(v1["embedding0"], v2["embedding0"])
-    assert apart(v1["sound0"], v2["sound0"]) > 1000 * ALLOWED
 
 
 def test_a_checkpoint_of_the_published_size_has_the_published_number_of_weights() -> None:

@@ -33,12 +33,12 @@ class _OnMadeUpWeights(VoicePromises):
 
 
 class TestV1(_OnMadeUpWeights):
-    pass
+    chosen: ClassVar = {"BATCH_MAX": "4"}
 
 
 class TestV1WithTheV2Converter(_OnMadeUpWeights):
-    chosen: ClassVar = {"CONVERTER": "checkpoints_v2/converter", "BATCH_MAX": "2"}
+    chosen: ClassVar = {"CONVERTER": "checkpoints_v2/converter"}
 
 
 class TestMelo(_OnMadeUpWeights):
-    chosen: ClassVar = {"BASE_SPEAKER": "melo"}
+    chosen: ClassVar = {"BASE_SPEAKER": "melo", "BATCH_MAX": "2"}

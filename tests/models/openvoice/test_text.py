@@ -14,7 +14,8 @@ from services.tts.openvoice.text import melo, numbers, openvoice
 from services.tts.openvoice.text.bert import WordFeatures
 from services.tts.openvoice.text.lexicon import Lexicon
 from services.tts.openvoice.text.openvoice import Pronouncer
-from tests.models.openvoice.words import MODELS, write_bert
+from tests.models.openvoice import words
+from tests.models.openvoice.words import MODELS
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).with_name("golden") / "text.json").read_text("utf-8"))
 SENTENCES = {row["text"]: row for row in GOLDEN["sentences"]}
@@ -96,7 +97,7 @@ def test_signs_of_money_are_not_lost(pronouncer: Pronouncer) -> None:
 
 def test_word_features_are_those_of_the_third_layer_from_the_end(tmp_path: Path) -> None:
     texts = ["hello there, how are you?", "good."]
-    folder = write_bert(tmp_path / "bert-base-uncased", texts)
+    folder = words.write_bert(tmp_path / "bert-base-uncased", words.tokenizer(texts))
     ours = WordFeatures(folder, "cpu", torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForMaskedLM.from_pretrained(folder)

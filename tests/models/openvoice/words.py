@@ -23,9 +23,16 @@ def tokenizer(texts: Sequence[str] = ()) -> Any:
     return BertTokenizerFast(vocab={word: place for place, word in enumerate(kept)})
 
 
-def write_bert(folder: Path, texts: Sequence[str], layers: int = 4) -> Path:
-    """Writes a folder as transformers saves it, whose BERT knows the words of `texts`; returns it."""
-    words = tokenizer(texts)
+def letters(texts: Sequence[str], is_lower: bool) -> Any:
+    """Returns a tokenizer that cuts words into the letters of `texts`, in any language; accents stay."""
+    found = dict.fromkeys(letter for text in texts for letter in (text.lower() if is_lower else text))
+    kept = [*MARKS, *found, *(f"##{letter}" for letter in found)]
+    vocabulary = {word: place for place, word in enumerate(kept)}
+    return BertTokenizerFast(vocab=vocabulary, do_lower_case=is_lower, strip_accents=False)
+
+
+def write_bert(folder: Path, words: Any, layers: int = 4) -> Path:
+    """Writes a folder as transformers saves it, whose BERT knows the words of a tokenizer; returns it."""
     words.save_pretrained(folder)
     torch.manual_seed(1)
     config = BertConfig(

@@ -21,7 +21,7 @@ class WordFeatures:
     """A BERT and its tokenizer from a local folder.
 
     Args:
-        folder: `bert-base-uncased` as transformers saves it.
+        folder: Of a BERT as transformers saves it.
         device: Where it runs.
         dtype: What it computes in.
 
@@ -31,7 +31,9 @@ class WordFeatures:
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
         if not (folder / "config.json").is_file():
-            raise FileNotFoundError(f"{folder / 'config.json'} is missing; give the folder of bert-base-uncased")
+            raise FileNotFoundError(
+                f"{folder / 'config.json'} is missing; give the folder of a BERT as transformers saves it"
+            )
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = AutoModel.from_pretrained(folder, local_files_only=True, add_pooling_layer=False)
         layers = model.encoder.layer

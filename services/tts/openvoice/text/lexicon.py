@@ -46,7 +46,7 @@ class Lexicon:
         for name in (DICTIONARY, NETWORK):
             if not (folder / name).is_file():
                 raise FileNotFoundError(f"{folder / name} is missing; `make models` puts it there")
-        self._words = _read(folder / DICTIONARY)
+        self._words = read_words(folder / DICTIONARY)
         self._pronouncer = pronouncer
         self._network = _Network(folder / NETWORK)
 
@@ -94,7 +94,7 @@ class _Network:
         return mixed
 
 
-def _read(path: Path) -> dict[str, tuple[str, ...]]:
+def read_words(path: Path) -> dict[str, tuple[str, ...]]:
     """Reads "WORD  S IH1 - L AH0 - B AH0 L"; lines of "##" are comments, "WORD(2)" is a second pronunciation."""
     words = {}
     for line in path.read_text("utf-8").splitlines():

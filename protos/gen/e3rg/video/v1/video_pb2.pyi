@@ -11,7 +11,7 @@ class GetModelRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetModelResponse(_message.Message):
-    __slots__ = ("card", "face_classes", "fps", "size_px", "qualities", "segment_min_s", "segment_max_s", "backlog_s")
+    __slots__ = ("card", "face_classes", "fps", "size_px", "qualities", "segment_min_s", "segment_max_s", "backlog_s", "segment_first_s", "segment_window_s")
     CARD_FIELD_NUMBER: _ClassVar[int]
     FACE_CLASSES_FIELD_NUMBER: _ClassVar[int]
     FPS_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,8 @@ class GetModelResponse(_message.Message):
     SEGMENT_MIN_S_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_MAX_S_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_S_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIRST_S_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_WINDOW_S_FIELD_NUMBER: _ClassVar[int]
     card: _common_pb2.ModelCard
     face_classes: _containers.RepeatedScalarFieldContainer[str]
     fps: int
@@ -28,7 +30,9 @@ class GetModelResponse(_message.Message):
     segment_min_s: float
     segment_max_s: float
     backlog_s: float
-    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., face_classes: _Optional[_Iterable[str]] = ..., fps: _Optional[int] = ..., size_px: _Optional[int] = ..., qualities: _Optional[_Iterable[str]] = ..., segment_min_s: _Optional[float] = ..., segment_max_s: _Optional[float] = ..., backlog_s: _Optional[float] = ...) -> None: ...
+    segment_first_s: float
+    segment_window_s: float
+    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., face_classes: _Optional[_Iterable[str]] = ..., fps: _Optional[int] = ..., size_px: _Optional[int] = ..., qualities: _Optional[_Iterable[str]] = ..., segment_min_s: _Optional[float] = ..., segment_max_s: _Optional[float] = ..., backlog_s: _Optional[float] = ..., segment_first_s: _Optional[float] = ..., segment_window_s: _Optional[float] = ...) -> None: ...
 
 class CheckPortraitRequest(_message.Message):
     __slots__ = ("image",)
@@ -85,18 +89,20 @@ class AnimateRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[AnimateHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., speech: _Optional[_Union[SpeechChunk, _Mapping]] = ...) -> None: ...
 
 class FaceReady(_message.Message):
-    __slots__ = ("rig_s", "mime_type", "quality", "cost_s", "backlog_s")
+    __slots__ = ("rig_s", "mime_type", "quality", "cost_s", "backlog_s", "replica")
     RIG_S_FIELD_NUMBER: _ClassVar[int]
     MIME_TYPE_FIELD_NUMBER: _ClassVar[int]
     QUALITY_FIELD_NUMBER: _ClassVar[int]
     COST_S_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_S_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
     rig_s: float
     mime_type: str
     quality: str
     cost_s: float
     backlog_s: float
-    def __init__(self, rig_s: _Optional[float] = ..., mime_type: _Optional[str] = ..., quality: _Optional[str] = ..., cost_s: _Optional[float] = ..., backlog_s: _Optional[float] = ...) -> None: ...
+    replica: str
+    def __init__(self, rig_s: _Optional[float] = ..., mime_type: _Optional[str] = ..., quality: _Optional[str] = ..., cost_s: _Optional[float] = ..., backlog_s: _Optional[float] = ..., replica: _Optional[str] = ...) -> None: ...
 
 class AnimateProgress(_message.Message):
     __slots__ = ("done",)

@@ -85,7 +85,7 @@ class VideoServiceServicer(object):
         Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
         longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
         service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
-        end after the caller's deadline.
+        end after the caller's deadline: then without `retry-after-ms`, since waiting gains nothing within that deadline.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,4 +1,4 @@
-"""What the face hears: speech becomes tokens for each frame."""
+"""Speech becomes tokens for each frame."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ BEFORE, AFTER = 4, 6
 """Positions of silence around the speech: the first frame hears what comes with it, not what came before."""
 
 
-class Ear:
+class AudioEncoder:
     """Whisper's encoder with DICE-Talk's projection behind it.
 
     Attributes:
@@ -28,14 +28,14 @@ class Ear:
 
     def __init__(self, models: Models) -> None:
         self._models = models
-        nothing = torch.zeros(1, HEARD, self._blocks, models.ear.config.d_model, device=models.device)
+        nothing = torch.zeros(1, HEARD, self._blocks, models.whisper.config.d_model, device=models.device)
         self.silence = self.project(nothing)[0]
 
     @property
     def _blocks(self) -> int:
-        return int(self._models.ear.config.encoder_layers) + 1
+        return int(self._models.whisper.config.encoder_layers) + 1
 
-    def hear(self, samples: NDArray[np.int16], rate_hz: int, frames: int) -> torch.Tensor:
+    def encode(self, samples: NDArray[np.int16], rate_hz: int, frames: int) -> torch.Tensor:
         """Returns (rendered frames, tokens, width) for speech that lasts `frames` of the film, 30 s at most.
 
         All frames are projected in one batch.
@@ -50,7 +50,7 @@ class Ear:
         models = self._models
         wave = at_16_khz(samples, rate_hz)
         mel = models.mel(wave, sampling_rate=RATE_HZ, return_tensors="pt").input_features.to(models.device)
-        layers = models.ear(mel, output_hidden_states=True).hidden_states
+        layers = models.whisper(mel, output_hidden_states=True).hidden_states
         heard = torch.stack(layers, 2)[0, : POSITIONS * frames]
         # One window more than frames / 2: the last rendered frame may lie where the speech ends.
         padded = torch.nn.functional.pad(heard, (0, 0, 0, 0, BEFORE, AFTER))

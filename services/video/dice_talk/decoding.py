@@ -16,7 +16,7 @@ CHUNK_MAX: Final = 10
 
 
 @dataclass(frozen=True)
-class Developed:
+class Decoded:
     """Some frames of the film, uint8 (size, size, 3) each; how long they took, and of that, the interpolation."""
 
     frames: tuple[NDArray[np.uint8], ...]
@@ -33,14 +33,14 @@ def chunks(count: int) -> list[int]:
     return [count // many + (place < count % many) for place in range(many)]
 
 
-class Darkroom:
+class Decoder:
     """The autoencoder's decoder, the network that interpolates, and the scaling to the film's size."""
 
     def __init__(self, models: Models, size_px: int) -> None:
         self._models = models
         self._size_px = size_px
 
-    def develop(self, latents: torch.Tensor, interpolated: bool) -> Iterator[Developed]:
+    def decode(self, latents: torch.Tensor, interpolated: bool) -> Iterator[Decoded]:
         """Yields the film at 25 fps of `latents`, (rendered frames, 4, height, width) scaled, at 12.5 fps.
 
         Interpolated, n rendered frames give 2 n - 1; else each is shown twice.
@@ -49,29 +49,33 @@ class Darkroom:
         before = None
         for part in latents.split(chunks(len(latents))):
             started_s = now_s(device)
-            pictures = self._decode(part)
+            pictures = self._pictures(part)
             decoded_s = now_s(device)
-            shown = self._between(pictures, before) if interpolated else pictures.repeat_interleave(2, 0)
+            shown = self._interpolate(pictures, before) if interpolated else pictures.repeat_interleave(2, 0)
             between_s = now_s(device) if interpolated else decoded_s
-            frames = tuple(self._finish(shown))
+            frames = tuple(self._to_frames(shown))
             before = pictures[-1:]
-            yield Developed(frames, now_s(device) - started_s, between_s - decoded_s)
+            yield Decoded(frames, now_s(device) - started_s, between_s - decoded_s)
 
-    def _decode(self, latents: torch.Tensor) -> torch.Tensor:
+    def _pictures(self, latents: torch.Tensor) -> torch.Tensor:
         """Returns float32 (frames, 3, height, width) between 0 and 1."""
         vae = self._models.vae
         scaled = (latents / vae.config.scaling_factor).to(self._models.dtype)
         pictures = vae.decode(scaled, num_frames=len(latents)).sample.float()
         return (pictures * 0.5 + 0.5).clamp(0, 1)
 
-    def _between(self, pictures: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:
+    def _interpolate(self, pictures: torch.Tensor, before: torch.Tensor | None) -> torch.Tensor:
         """Returns the pictures, each with the one that lies before it; the film's first has none."""
-        first = pictures if before is None else torch.cat([before, pictures])
-        middle = self._models.interpolator.inference(first[:-1], first[1:]).clamp(0, 1)
-        shown = torch.stack([middle, first[1:]], 1).flatten(0, 1)
-        return torch.cat([pictures[:1], shown]) if before is None else shown
+        shown = []
+        # One by one, for the checkout's network keeps a grid for every size of a batch that it ever saw.
+        for picture in pictures.split(1):
+            if before is not None:
+                shown.append(self._models.interpolator.inference(before, picture).clamp(0, 1))
+            shown.append(picture)
+            before = picture
+        return torch.cat(shown)
 
-    def _finish(self, pictures: torch.Tensor) -> NDArray[np.uint8]:
+    def _to_frames(self, pictures: torch.Tensor) -> NDArray[np.uint8]:
         size = (self._size_px, self._size_px)
         if tuple(pictures.shape[-2:]) != size:
             pictures = torch.nn.functional.interpolate(pictures, size=size, mode="bicubic", antialias=True)

@@ -1,4 +1,7 @@
-"""Cuts a portrait around its one face, or says why it cannot be used."""
+"""Cuts a portrait around its one face, or says why it cannot be used: the same for every renderer.
+
+A deployment may so change its renderer, and every portrait that it has goes on.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,9 +12,13 @@ from numpy.typing import NDArray
 
 from perception.face import Face, FaceReader
 from services.common.errors import InvalidRequest
-from services.video.portrait.anatomy import IRIS_DISTANCE_MM, IRIS_LEFT, IRIS_RIGHT, ORIGIN, Floats
 
 FIELD = "portrait"
+IRIS_DISTANCE_MM = 63.0
+"""Of an average adult (Dodgson 2004): the scale of a face."""
+ORIGIN, IRIS_RIGHT, IRIS_LEFT = 168, 468, 473
+"""Landmarks: between the eyes, and the irises. Right and left are the person's: the right eye is at the left of the
+picture."""
 SIDE_MIN_PX = 128
 IRIS_DISTANCE_MIN_PX = 36.0
 """Below this the picture would be enlarged more than 2.7 times."""
@@ -37,7 +44,7 @@ class Framed:
     """A portrait cut to size: `image` uint8 (size, size, 3), RGB, and its `landmarks` float32 (478, 3), px of it."""
 
     image: NDArray[np.uint8]
-    landmarks: Floats
+    landmarks: NDArray[np.float32]
 
 
 def frame(image: NDArray[np.uint8], reader: FaceReader, size_px: int) -> Framed:
@@ -111,7 +118,7 @@ def _square(image: NDArray[np.uint8], face: Face) -> tuple[int, int, int]:
     return left, top, side
 
 
-def _landmarks(picture: NDArray[np.uint8], reader: FaceReader) -> Floats:
+def _landmarks(picture: NDArray[np.uint8], reader: FaceReader) -> NDArray[np.float32]:
     """Reads the cut picture's landmarks: the mean of readings from slightly different crops, for steadiness."""
     faces = reader.read(picture)
     if not faces:
@@ -127,12 +134,12 @@ def _landmarks(picture: NDArray[np.uint8], reader: FaceReader) -> Floats:
     return np.asarray(np.mean(readings, axis=0), np.float32)
 
 
-def _iris_distance(points: Floats) -> float:
+def _iris_distance(points: NDArray[np.float32]) -> float:
     """In space, so that a turned head does not count as a small one."""
     return float(np.linalg.norm(points[IRIS_LEFT] - points[IRIS_RIGHT]))
 
 
-def _turn_deg(points: Floats) -> tuple[float, float, float]:
+def _turn_deg(points: NDArray[np.float32]) -> tuple[float, float, float]:
     """Yaw, pitch and roll of a face, degrees, from the outer eye corners and the line from forehead to chin."""
     across, down = points[263] - points[33], points[152] - points[10]
     yaw = math.degrees(math.atan2(float(across[2]), float(np.hypot(across[0], across[1]))))

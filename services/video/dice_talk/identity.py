@@ -33,7 +33,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Likeness:
+class Identity:
     """A portrait ready to be rendered: what CLIP sees in it, (1, width), and its views by their side, px."""
 
     embedding: torch.Tensor
@@ -47,11 +47,13 @@ def box_of(landmarks: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate([middle - half, middle + half]).astype(np.float32)
 
 
-def look(models: Models, image: NDArray[np.uint8], box: NDArray[np.float32], sides: Iterable[int]) -> Likeness:
-    """Looks at a square picture, uint8 (size, size, 3), RGB, with the face's `box` in its pixels."""
+def encode_portrait(
+    models: Models, image: NDArray[np.uint8], box: NDArray[np.float32], sides: Iterable[int]
+) -> Identity:
+    """Encodes a square picture, uint8 (size, size, 3), RGB, with the face's `box` in its pixels."""
     picture = Image.fromarray(image)
     part = (box / len(image)).astype(np.float32)
-    return Likeness(_see(models, picture), {side: _view(models, picture, part, side) for side in sides})
+    return Identity(_see(models, picture), {side: _view(models, picture, part, side) for side in sides})
 
 
 def _see(models: Models, picture: Image.Image) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What the face feels: an emotion's prior becomes tokens."""
+"""An emotion's prior becomes tokens."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,18 +15,18 @@ INTENSITY_STEPS: Final = 20
 """Intensity is rounded to twentieths: finer is not seen, and these are kept."""
 
 
-class Feelings:
+class EmotionTokens:
     """Tokens of each class and intensity; those at full intensity are made at once.
 
     Attributes:
-        nothing: (tokens, width): the tokens of no emotion, which guidance leads away from. Not those of `neutral`.
+        none: (tokens, width): the tokens of no emotion, which guidance leads away from. Not those of `neutral`.
     """
 
     def __init__(self, models: Models, priors: Mapping[str, torch.Tensor]) -> None:
         self._models = models
         self._priors = priors
         self._kept: LastUsed[tuple[str, int], torch.Tensor] = LastUsed(KEPT)
-        self.nothing = self._tokens(torch.zeros_like(priors[CLASSES[0]]))
+        self.none = self._tokens(torch.zeros_like(priors[CLASSES[0]]))
         for face_class in CLASSES:
             self.tokens(Expression(face_class, 1.0))
 

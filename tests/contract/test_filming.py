@@ -1,0 +1,169 @@
+"""Which replica renders a segment, and when it is sent: the camera over real channels to renderers of segments."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import emotions
+from benchmarks.segments import scene
+from e3rg.tts.v1 import tts_pb2 as tts
+from e3rg.video.v1 import video_pb2 as video
+from e3rg.video.v1 import video_pb2_grpc
+from orchestrator.filming import TRIES_MAX, Camera
+from orchestrator.flow import Flow
+from orchestrator.stages import Video
+from services.common import clients
+from services.common.errors import BackendFailed
+from tests.contract.test_video_segments import segment
+from tests.deployment import serving_video
+from tests.fakes import PATIENCE_S, FakePainter, Gate, fail
+from tests.samples import png
+from tests.serving import CallLog
+
+RATE_HZ, SENTENCE_S, PAUSE_S = 16_000, 0.44, 0.2
+
+
+class Watched(Video):
+    """Notes where in the film each segment lies that is sent."""
+
+    sent: list[int]
+
+    async def animate(
+        self, parts: AsyncIterator[video.AnimateRequest], timeout_s: float = PATIENCE_S
+    ) -> AsyncGenerator[video.AnimateResponse]:
+        async def noted() -> AsyncIterator[video.AnimateRequest]:
+            async for part in parts:
+                if part.HasField("header"):
+                    self.sent.append(part.header.first_frame)
+                yield part
+
+        async with aclosing(super().animate(noted(), timeout_s)) as answers:
+            async for answer in answers:
+                yield answer
+
+
+@asynccontextmanager
+async def studio(*painters: FakePainter, waiting_max: int = 8) -> AsyncIterator[Watched]:
+    """Serves a replica for each painter. One whose `before` is a gate for steps is at work for somebody else."""
+    async with AsyncExitStack() as stack:
+        addresses = []
+        for painter in painters:
+            served = await stack.enter_async_context(serving_video(painter, emotions.load(), waiting_max))
+            addresses.append(served.address)
+            if isinstance(painter.before, Gate):
+                call = video_pb2_grpc.VideoServiceStub(served.channel).Animate(iter(segment(0.8)))
+                stack.callback(call.cancel)
+                await painter.before.reached()
+        channel = await stack.enter_async_context(clients.open_channel(f"ipv4:{','.join(addresses)}"))
+        watched = Watched(channel)
+        watched.sent = []
+        yield watched
+
+
+async def film(stage: Video, sentences: int = 1, idle_s: float = PATIENCE_S, portrait: bytes = b"") -> bytes:
+    """Films sentences that are there at once; the turn has 20 s left, for ever."""
+    said = 8000 * np.sin(np.arange(round(SENTENCE_S * RATE_HZ)) / 9)
+    sound = np.append(said, np.zeros(round(PAUSE_S * RATE_HZ))).astype("<i2").tobytes()
+    speech: Flow[tts.SpeechChunk] = Flow()
+    for _ in range(sentences):
+        speech.put(tts.SpeechChunk(samples=sound, sample_rate_hz=RATE_HZ))
+    speech.end()
+    where = scene()
+    if portrait:
+        where = replace(where, portrait=portrait)
+    camera = Camera(stage, await stage.model(), "", idle_s, lambda: 20.0, lambda _: None)
+    async with asyncio.timeout(PATIENCE_S):
+        return b"".join([chunk.content async for chunk in camera.film(where, speech)])
+
+
+def busy(owes_s: float) -> FakePainter:
+    """A painter to whom 0.8 s of speech cost so much, and who is held at its first step."""
+    painter = FakePainter()
+    painter.step_s = owes_s / 16
+    painter.before = Gate("step")
+    return painter
+
+
+def go(painter: FakePainter) -> None:
+    assert isinstance(painter.before, Gate)
+    painter.before.open()
+
+
+async def test_segments_go_to_the_replica_that_is_free() -> None:
+    at_work, free = busy(8), FakePainter()
+    async with studio(at_work, free) as stage:
+        assert await film(stage, sentences=4)
+        go(at_work)
+    assert [len(painter.painted) for painter in (at_work, free)] == [1, 4]
+
+
+async def test_where_none_is_free_the_one_that_owes_least_is_waited_for(calls: CallLog) -> None:
+    much, little = busy(8), busy(4)
+    async with studio(much, little) as stage:
+        filming = asyncio.create_task(film(stage))
+        # The place that is not used, and the one of the call that met a replica again.
+        assert [call.status for call in await calls.ended("Animate", 2)] == ["CANCELLED"] * 2
+        go(little)
+        assert await filming
+        go(much)
+    assert [len(painter.painted) for painter in (much, little)] == [1, 2]
+
+
+async def test_a_lone_replica_is_met_again_once_and_then_known(calls: CallLog) -> None:
+    painter = busy(4)
+    async with studio(painter) as stage:
+        filming = asyncio.create_task(film(stage, sentences=4))
+        await calls.ended("Animate")
+        go(painter)
+        assert await filming
+        first, second, third, fourth = sorted(set(stage.sent))
+        assert stage.sent == [first, first, second, third, fourth]
+
+
+async def test_a_segment_is_sent_when_the_one_before_it_has_its_place(calls: CallLog) -> None:
+    painter = busy(4)
+    async with studio(painter, waiting_max=1) as stage:
+        filming = asyncio.create_task(film(stage, sentences=4))
+        # Nobody else has room for the first either, so it keeps its place in the line, which is full then.
+        assert {call.status for call in await calls.ended("Animate", 4)} == {"RESOURCE_EXHAUSTED"}
+        assert set(stage.sent) == {0, 13}
+        go(painter)
+        assert await filming
+    assert [seconds for _, seconds in painter.painted] == pytest.approx([0.8, 0.52, 0.64, 0.64, 0.76])
+
+
+async def test_what_no_replica_can_end_in_time_is_tried_and_not_waited_for() -> None:
+    painter = FakePainter()
+    painter.step_s = 5.2  # a draft of 0.64 s takes 20.8 s
+    async with studio(painter) as stage:
+        with pytest.raises(BackendFailed, match=r"segment 1 \(from 0.00 s on\): 0.0 s of rendering are promised"):
+            await film(stage)
+        assert stage.sent == [0] * TRIES_MAX
+
+
+async def test_what_one_replica_fails_over_another_renders() -> None:
+    broken, sound = FakePainter(), FakePainter()
+    broken.before = fail(BackendFailed("out of paint"))
+    async with studio(broken, sound) as stage:
+        assert await film(stage, sentences=4)
+    assert [len(painter.painted) for painter in (broken, sound)] == [0, 4]
+
+
+async def test_what_one_replica_hangs_over_another_renders() -> None:
+    hanging, sound = FakePainter(), FakePainter()
+    async with studio(hanging, sound) as stage:
+        hanging.before = gate = Gate("step")
+        assert await film(stage, sentences=2, idle_s=1.0)
+        gate.open()
+    assert len(sound.painted) == 2
+
+
+async def test_what_the_request_is_at_fault_for_is_not_sent_again() -> None:
+    async with studio(FakePainter(), FakePainter()) as stage:
+        with pytest.raises(BackendFailed, match=r"segment 1 .*: header.portrait_digest: "):
+            await film(stage, portrait=png(colour=(0, 0, 0)))
+        assert stage.sent == [0]

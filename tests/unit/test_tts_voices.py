@@ -1,0 +1,55 @@
+"""The voices that a model was lent, without a server."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from services.common.errors import InvalidRequest
+from services.tts.domain import Delivery, Profile, VoiceReference, Voices
+from tests.fakes import FakeVoice
+
+ANNA = Profile("young", "female", "mid")
+CALM = Delivery("default", 0.0)
+REFERENCE = VoiceReference("a" * 64, np.ones(8, np.float32), 16_000)
+
+
+def read() -> Sequence[VoiceReference]:
+    return [REFERENCE]
+
+
+def unread() -> Sequence[VoiceReference]:
+    raise AssertionError("a recording was decoded whose voice is known")
+
+
+def test_recordings_are_decoded_once_and_not_where_the_fitted_voice_is_sent() -> None:
+    one, other = Voices(FakeVoice(), 4), Voices(FakeVoice(), 4)
+    packed = one.fit([REFERENCE.digest], ANNA, b"", read).packed
+    for voices, sent in ((one, b""), (one, packed), (other, packed)):
+        assert voices.fit([REFERENCE.digest], ANNA, sent, unread).fit_s == 0
+
+
+def test_what_the_model_cannot_read_is_fitted_again_and_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    key = Voices(FakeVoice(), 4).fit([REFERENCE.digest], ANNA, b"", read).packed.removesuffix(b"a fitted voice")
+    found = Voices(FakeVoice(), 4).fit([REFERENCE.digest], ANNA, key + b"{}", read)
+    assert found.fit_s > 0
+    assert found.packed == key + b"a fitted voice"
+    assert "fitted again: not a fitted voice" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("profile", "delivery", "problem"),
+    [
+        (Profile("young", "female", "mid", "de"), CALM, "header.profile.language: 'de'; use one of: en"),
+        (ANNA, Delivery("bored", 0.5), "header.style: 'bored'; use one of: default, friendly"),
+        (ANNA, Delivery("sad", 1.5), r"header.emotion.intensity: 1\.5; send 0 to 1"),
+        (ANNA, Delivery("sad", float("nan")), "header.emotion.intensity: nan"),
+    ],
+)
+def test_what_a_model_cannot_speak_is_refused(profile: Profile, delivery: Delivery, problem: str) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        Voices(FakeVoice(), 4).check(profile, delivery)
+
+
+def test_an_accent_of_a_language_is_that_language() -> None:
+    Voices(FakeVoice(), 4).check(Profile("young", "female", "mid", "en-GB"), CALM)

@@ -27,6 +27,7 @@ class WordFeatures:
 
     Raises:
         FileNotFoundError: The folder has no model.
+        PermissionError: A file of it may not be read.
     """
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
@@ -34,6 +35,8 @@ class WordFeatures:
             raise FileNotFoundError(
                 f"{folder / 'config.json'} is missing; give the folder of a BERT as transformers saves it"
             )
+        for file in files(folder):
+            file.open("rb").close()  # transformers says that a file is missing when it may not be read
         self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model = AutoModel.from_pretrained(folder, local_files_only=True, add_pooling_layer=False)
         layers = model.encoder.layer

@@ -13,6 +13,11 @@ from tests.models.openvoice import cases, tiny
 torch.set_num_threads(1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets jieba be compiled, whose regular expressions are no raw strings."""
+    config.addinivalue_line("filterwarnings", "ignore:invalid escape sequence")
+
+
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Official folders with made-up weights."""

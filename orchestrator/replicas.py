@@ -6,10 +6,12 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from e3rg.video.v1 import video_pb2 as video
-from services.common.errors import BackendFailed, DeadlineExceeded, NotReady, Overloaded, ServiceError
+from services.common.errors import BackendFailed, NotReady, ServiceError
 
 FREE_S = 0.25
 """A replica that owes no more rendering than this is as good as free: asking another takes as long."""
+SILENT_S = 5.0
+"""A replica answers a question at once, whatever it has to do; one that has not by then hangs."""
 ASKED_MAX = 8
 """How many calls are made to find one for a segment."""
 
@@ -37,9 +39,14 @@ async def accepted(answers: Answers) -> Place:
 
 
 class Replicas:
-    """What one reply has learned of the replicas. Each tells with `ready` who it is and what it has to do before."""
+    """What one reply has learned of the replicas. Each tells with `ready` who it is and what it has to do before.
 
-    def __init__(self) -> None:
+    Args:
+        silent_s: How long one may take to answer a question.
+    """
+
+    def __init__(self, silent_s: float = SILENT_S) -> None:
+        self._silent_s = silent_s
         self._met: set[str] = set()
         self._failed: set[str] = set()
         self._went_round = False
@@ -47,13 +54,13 @@ class Replicas:
 
     @asynccontextmanager
     async def place(self, ask: Callable[[], Answers]) -> AsyncIterator[Place]:
-        """Gives the place that begins soonest; one that fails within is asked last from then on.
+        """Gives the place that begins soonest; one that fails within is chosen last from then on.
 
         Args:
             ask: Makes the segment's call once more. The channel goes round the replicas, so it reaches the next one.
 
         Raises:
-            ServiceError: The first that was asked refuses.
+            ServiceError: The first that answers refuses, or none answers.
         """
         async with AsyncExitStack() as stack:
             places = await self._asked(ask, stack)
@@ -73,31 +80,40 @@ class Replicas:
     async def _asked(self, ask: Callable[[], Answers], stack: AsyncExitStack) -> list[Place]:
         """Asks one replica after the other until one is free or all were asked; each holds its place meanwhile."""
         places: list[Place] = []
-        refused = 0
+        refused = again = 0
         for _ in range(ASKED_MAX):
             answers = await stack.enter_async_context(aclosing(ask()))
             waits_s = [place.ready.backlog_s for place in places if place.ready.replica not in self._failed]
             try:
                 # Who is silent for longer than the best so far has to do before cannot be the better one.
-                async with asyncio.timeout(min(waits_s, default=None)):
+                async with asyncio.timeout(min([self._silent_s, *waits_s])):
                     found = await accepted(answers)
-            except (TimeoutError, Overloaded, NotReady, BackendFailed, DeadlineExceeded):
-                refused += 1
-                if not places:
+            except (TimeoutError, ServiceError) as error:
+                if not places and isinstance(error, ServiceError):
                     raise
-                if refused > len(self._met):
+                await answers.aclose()
+                refused += 1
+                if places and refused > len(self._met):
                     break
                 continue
             asked = {place.ready.replica for place in places}
             name = found.ready.replica
             if name in asked:
                 self._went_round = True
+                again += 1
                 await answers.aclose()
             else:
                 places.append(found)
+                asked.add(name)
                 self._met.add(name)
                 if found.ready.backlog_s <= FREE_S and name not in self._failed:
                     break
-            if self._went_round and self._met <= asked | {name}:
+            # In more than a whole round those that are missing were not met. (Other segments ask in between, so a
+            # round may skip one: as long as only one that fails was found, the search goes on.)
+            if again > len(places) and not asked <= self._failed:
+                self._met &= asked
+            if self._went_round and self._met <= asked:
                 break
+        if not places:
+            raise BackendFailed(f"video: asked {ASKED_MAX} times, no replica answered within {self._silent_s:g} s")
         return places

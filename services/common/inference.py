@@ -58,19 +58,20 @@ class InferenceQueue:
         return result
 
     async def stream(
-        self, iterate: Callable[[], Iterator[Result]], placed: Result | None = None
+        self, iterate: Callable[[], Iterator[Result]], placed: Result | None = None, *, begun: bool = False
     ) -> AsyncGenerator[Result]:
         """Yields what the iterator yields, run on a thread of the model. Closing this closes the iterator.
 
         Args:
             iterate: Makes the iterator, on that thread.
             placed: Is yielded before, as soon as the place in the line is taken, which is at once.
+            begun: The caller was answered in part already: it gets a place also where the line is full.
 
         Raises:
             Overloaded: The line is full.
             NotReady: The queue is closed.
         """
-        self._enter()
+        self._enter(begun)
         loop = asyncio.get_running_loop()
         items: asyncio.Queue[Result | _End | BaseException] = asyncio.Queue()
         cancelled = threading.Event()
@@ -139,17 +140,17 @@ class InferenceQueue:
             self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _check(self) -> None:
+    def _check(self, begun: bool = False) -> None:
         if self._closed:
             raise _closed()
         waiting = self._pending - self._workers
-        if waiting >= self._waiting_max:
+        if waiting >= self._waiting_max and not begun:
             wait_s = self._compute_mean_s * (waiting + 1) / self._workers
             raise Overloaded(f"{waiting} requests wait for the model, the limit; retry in {wait_s:.1f} s", wait_s)
 
-    def _enter(self) -> None:
+    def _enter(self, begun: bool) -> None:
         with self._lock:
-            self._check()
+            self._check(begun)
             self._pending += 1
             metrics.QUEUE_LENGTH.labels(*self._labels).set(max(0, self._pending - self._workers))
 

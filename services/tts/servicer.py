@@ -83,7 +83,8 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         begun = spoken
         ending = iter(texts)
         if texts:
-            async with aclosing(self._queue.stream(lambda: self._backend.speak(texts, voice, delivery))) as speeches:
+            speaking = self._queue.stream(lambda: self._backend.speak(texts, voice, delivery), begun=spoken > 0)
+            async with aclosing(speaking) as speeches:
                 async for speech in speeches:
                     for chunk in _to_chunks(speech, spoken):
                         yield pb.SpeakResponse(chunk=chunk)

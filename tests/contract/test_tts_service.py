@@ -20,7 +20,7 @@ from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
 from services.tts.domain import Delivery, Profile
 from tests.deployment import serving_tts
-from tests.fakes import FakeVoice, Gate, fail
+from tests.fakes import PATIENCE_S, FakeVoice, Gate, fail
 from tests.samples import wav
 from tests.serving import CallLog, refused
 
@@ -450,6 +450,28 @@ async def test_a_full_line_refuses_and_says_when_to_come_again(stub: "Stub", voi
         assert int(dict(failure.value.trailing_metadata() or ())["retry-after-ms"]) > 0
     gate.open()
     assert len(await working) == 1
+
+
+async def test_a_reply_that_has_begun_is_spoken_to_its_end_when_the_line_is_full(
+    stub: "Stub", voice: FakeVoice
+) -> None:
+    spoken: Speaking = stub.Speak(timeout=PATIENCE_S)
+    for part in (*FIRST, sentence("First.")):
+        await spoken.write(part)
+    async for answer in spoken:
+        if answer.HasField("sentence_end"):
+            break
+    voice.before = gate = Gate("speak")
+    other = asyncio.create_task(speak(stub, *FIRST, sentence("Hello.")))
+    await gate.reached()
+    await spoken.write(sentence("Second."))
+    await spoken.done_writing()
+    reading = asyncio.ensure_future(anext(aiter(spoken)))
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED):
+        await stub.CheckVoice(iter([pb.CheckVoiceRequest(audio=VOICE)]))
+    gate.open()
+    assert (await reading).HasField("chunk")
+    assert await other
 
 
 async def test_a_call_is_given_up_at_its_deadline_and_the_model_is_free_again(

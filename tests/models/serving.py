@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,6 +79,8 @@ def _wait_ready(channel: grpc.Channel, served: "subprocess.Popen[bytes]", log: P
     lights = health.Watch(
         health_pb2.HealthCheckRequest(service="readiness"), timeout=READY_TIMEOUT_S, wait_for_ready=True
     )
+    # Nobody else tells that the process has died.
+    threading.Thread(target=lambda: (served.wait(), lights.cancel()), daemon=True).start()
     try:
         for light in lights:
             if light.status == health_pb2.HealthCheckResponse.SERVING:

@@ -80,10 +80,13 @@ async def test_one_more_than_the_line_holds_is_refused_and_told_when_to_come_aga
     assert (refused.value.retry_after_s or 0) > 0
     with pytest.raises(Overloaded, match="1 requests wait for the model"):
         queue.check()
+    going_on = await begun(asyncio.create_task(anext(queue.stream(lambda: iter(["more"]), begun=True))))
+    assert waiting() == 2  # whom it has answered in part already it does not turn away
     gate.open()
-    assert (await first, await second) == ("first", "second")
-    assert waiting() == 0
+    assert (await first, await second, await going_on) == ("first", "second", "more")
+    await asyncio.sleep(0)
     assert await queue.run(lambda: "fourth") == "fourth"
+    assert waiting() == 0
 
 
 async def test_a_call_that_is_cancelled_while_it_waits_leaves_the_line_at_once(

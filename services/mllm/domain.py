@@ -157,10 +157,35 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What the user said earlier, near to what they say now: `similarity` -1 to 1.
+
+    `emotion` is the label they felt then, if known; `turns_ago` is 0 when it was in another conversation; `age_s` is 0
+    when unknown.
+    """
+
+    text: str
+    emotion: str = ""
+    turns_ago: int = 0
+    age_s: float = 0.0
+    similarity: float = 0.0
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """What became of a memory: the sentence that refers to it, whether the model read it, or why it was not used."""
+
+    sentence: str = ""
+    is_read: bool = False
+    unused: str = ""
+
+
+@dataclass(frozen=True)
 class ReplyRequest:
     """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is.
 
-    `stop` may be set from any thread when nobody waits for the reply any more; the model then stops in mid-sentence.
+    `memories` are in any order. `stop` may be set from any thread when nobody waits for the reply any more; the model
+    then stops in mid-sentence.
     """
 
     message: Message
@@ -168,6 +193,7 @@ class ReplyRequest:
     reply_emotion: str
     profile: Profile
     seed: int = 0
+    memories: tuple[Memory, ...] = ()
     stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
 
@@ -204,6 +230,7 @@ class ReplyRecord:
         retries: How often the whole reply was begun anew.
         history_dropped: Utterances of the history that the model did not get, counted from the oldest; 0 when it was
             not asked.
+        memories: What became of each memory of the request, in its order.
     """
 
     degraded: str = ""
@@ -211,6 +238,7 @@ class ReplyRecord:
     rejected: tuple[str, ...] = ()
     retries: int = 0
     history_dropped: int = 0
+    memories: tuple[MemoryUse, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The emotion model on the wire."""
 
-from collections.abc import AsyncIterator, Iterable
+import math
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from services.mllm.domain import (
     Backend,
     Frame,
     Level,
+    Memory,
     Message,
     Modality,
     Profile,
@@ -37,6 +39,9 @@ AUDIO_BYTES_MAX = 60 * AUDIO_RATE_HZ * 2
 FRAMES_MAX = 64
 ANSWER_CHARS_MAX = 200
 """Of what a model wrote, for the record."""
+MEMORIES_MAX = 8
+ROUNDING = 1e-3
+"""By which a cosine may be above 1."""
 
 _SPEAKERS: dict[common.Speaker, Literal["user", "avatar"]] = {
     common.SPEAKER_USER: "user",
@@ -161,17 +166,38 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
                 about=request.profile.about,
             ),
             seed=request.seed,
+            memories=self._to_memories(request.memories),
         )
+
+    def _to_memories(self, memories: Sequence[pb.Memory]) -> tuple[Memory, ...]:
+        if len(memories) > MEMORIES_MAX:
+            raise InvalidRequest("memories", f"{len(memories)} of them; send at most {MEMORIES_MAX}")
+        for place, row in enumerate(memories):
+            field = f"memories[{place}]"
+            _check_text(row.text, f"{field}.text")
+            if not row.text.strip():
+                raise InvalidRequest(f"{field}.text", "empty; send what the user said then")
+            if row.emotion and row.emotion not in self._wheel.labels:
+                raise InvalidRequest(f"{field}.emotion", f"{row.emotion!r}; {_one_of(self._wheel)}, or nothing")
+            if not (math.isfinite(row.age_s) and row.age_s >= 0):
+                raise InvalidRequest(f"{field}.age_s", f"{row.age_s}; send seconds, 0 when unknown")
+            if not abs(row.similarity) <= 1 + ROUNDING:
+                raise InvalidRequest(f"{field}.similarity", f"{row.similarity}; send a cosine from -1 to 1")
+        return tuple(Memory(row.text, row.emotion, row.turns_ago, row.age_s, row.similarity) for row in memories)
 
     def _to_label(self, emotion: common.Emotion, field: str) -> str:
         self._check_wheel(emotion.ontology_hash, f"{field}.ontology_hash")
         if emotion.label not in self._wheel.labels:
-            raise InvalidRequest(f"{field}.label", f"{emotion.label!r}; use one of: {', '.join(self._wheel.labels)}")
+            raise InvalidRequest(f"{field}.label", f"{emotion.label!r}; {_one_of(self._wheel)}")
         return emotion.label
 
     def _check_wheel(self, digest: str, field: str) -> None:
         if difference := self._wheel.difference(digest):
             raise FailedPrecondition(f"{field}: {difference}")
+
+
+def _one_of(wheel: Wheel) -> str:
+    return f"use one of: {', '.join(wheel.labels)}"
 
 
 def _check_text(text: str, field: str) -> None:
@@ -216,6 +242,9 @@ def _to_reply_part(piece: ReplySentence | ReplyRecord) -> pb.WriteReplyResponse:
             rejected=piece.rejected,
             retries=piece.retries,
             history_dropped=piece.history_dropped,
+            memories=[
+                pb.MemoryUse(sentence=use.sentence, read=use.is_read, unused=use.unused) for use in piece.memories
+            ],
         )
     )
 

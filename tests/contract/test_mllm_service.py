@@ -15,7 +15,7 @@ from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
-from services.mllm.domain import Level, Modality, ReplyRecord, Utterance
+from services.mllm.domain import Level, Memory, MemoryUse, Modality, ReplyRecord, Utterance
 from tests.deployment import serving_mllm
 from tests.fakes import FakeLead, FakeVoter, Gate, fail
 from tests.samples import jpeg, pcm
@@ -258,6 +258,27 @@ async def test_the_writer_gets_the_whole_order(stub: "Stub", lead: FakeLead) -> 
     assert profile.language == "en"
 
 
+async def test_the_writer_gets_what_memory_recalled_and_the_record_says_what_became_of_it(
+    stub: "Stub", lead: FakeLead
+) -> None:
+    lead.record = ReplyRecord(
+        memories=(
+            MemoryUse(sentence="You told me that your dog was ill."),
+            MemoryUse(unused="far"),
+            MemoryUse("", True),
+        )
+    )
+    near = pb.Memory(text="My dog is ill.", emotion="sad", turns_ago=2, age_s=90, similarity=0.5)
+    parts = [part async for part in stub.WriteReply(order(memories=[near, pb.Memory(text="x" * 4000)] * 4))]
+    (request,) = lead.orders
+    assert request.memories == (Memory("My dog is ill.", "sad", 2, 90, 0.5), Memory("x" * 4000)) * 4
+    assert list(parts[-1].record.memories) == [
+        pb.MemoryUse(sentence="You told me that your dog was ill."),
+        pb.MemoryUse(unused="far"),
+        pb.MemoryUse(read=True),
+    ]
+
+
 async def test_a_model_that_cannot_write_says_so(voter_stub: "Stub") -> None:
     with refused(grpc.StatusCode.UNIMPLEMENTED, "face cannot write replies"):
         await voter_stub.WriteReply(order()).read()
@@ -273,6 +294,18 @@ async def test_a_model_that_cannot_write_says_so(voter_stub: "Stub") -> None:
         ({"reply_emotion": emotion("Sad")}, INVALID, "reply_emotion.label: 'Sad'; use one of: neutral, happy"),
         ({"reply_emotion": emotion("")}, INVALID, "reply_emotion.label: ''; use one of"),
         ({"history": [common.Utterance(text="?")]}, INVALID, "history[0].speaker: 0; use SPEAKER_USER"),
+        ({"memories": [pb.Memory(text="x")] * 9}, INVALID, "memories: 9 of them; send at most 8"),
+        ({"memories": [pb.Memory(text="x"), pb.Memory()]}, INVALID, "memories[1].text: empty; send what the user said"),
+        ({"memories": [pb.Memory(text="x" * 4001)]}, INVALID, "memories[0].text: 4001 characters; send at most 4000"),
+        (
+            {"memories": [pb.Memory(text="x", emotion="meh")]},
+            INVALID,
+            "memories[0].emotion: 'meh'; use one of: neutral",
+        ),
+        ({"memories": [pb.Memory(text="x", age_s=-1)]}, INVALID, "memories[0].age_s: -1.0; send seconds"),
+        ({"memories": [pb.Memory(text="x", age_s=np.inf)]}, INVALID, "memories[0].age_s: inf; send seconds"),
+        ({"memories": [pb.Memory(text="x", similarity=2)]}, INVALID, "memories[0].similarity: 2.0; send a cosine"),
+        ({"memories": [pb.Memory(text="x", similarity=np.nan)]}, INVALID, "memories[0].similarity: nan; send a cosine"),
         ({"user_emotion": emotion("sad", "0" * 64)}, grpc.StatusCode.FAILED_PRECONDITION, "user_emotion.ontology_hash"),
         ({"reply_emotion": emotion("sad", "")}, grpc.StatusCode.FAILED_PRECONDITION, "reply_emotion.ontology_hash"),
     ],

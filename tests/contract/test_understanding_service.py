@@ -16,7 +16,7 @@ from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2_grpc
 from services.common.errors import BackendFailed
-from services.mllm.domain import Modality, Transcript, Utterance
+from services.mllm.domain import Memory, MemoryUse, Modality, ReplyRecord, Transcript, Utterance
 from services.understanding.reliability import Weights
 from tests.deployment import Cast, serving_mllm, serving_understanding
 from tests.fakes import FakeLead, FakeVoter, Gate, fail
@@ -439,6 +439,15 @@ async def test_the_lead_writes_the_reply_sentence_by_sentence(stub: "Stub", cast
     assert await call.read() is grpc.aio.EOF
     (request,) = cast.lead.orders
     assert (request.user_emotion, request.reply_emotion, request.seed) == ("sad", "caring", 7)
+
+
+async def test_what_memory_recalled_reaches_the_writer_and_the_record_comes_back(stub: "Stub", cast: Cast) -> None:
+    cast.lead.record = ReplyRecord(memories=(MemoryUse(sentence="You told me that your dog was ill."),))
+    recalled = mllm.Memory(text="My dog is ill.", emotion="sad", turns_ago=2, age_s=90, similarity=0.5)
+    parts = [part async for part in stub.WriteReply(order(memories=[recalled]), timeout=20)]
+    (request,) = cast.lead.orders
+    assert request.memories == (Memory("My dog is ill.", "sad", 2, 90, 0.5),)
+    assert list(parts[-1].record.memories) == [mllm.MemoryUse(sentence="You told me that your dog was ill.")]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,15 @@ from services.mllm.chat.sentences import Sentences
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.chat.speakable import speakable
 from services.mllm.chat.thoughts import without_thoughts
-from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence, check_order
+from services.mllm.domain import MemoryUse, ReplyRecord, ReplyRequest, ReplySentence, check_order
 from services.mllm.reply.exemplars import Embedder, Exemplars
 from services.mllm.reply.gate import Gate, sentences
 from services.mllm.reply.stored import general_reply, situation_of
 
 TRIES = 2
 """The whole reply is begun anew once."""
+TOLD = "stands in the history"
+"""Why a memory was not put into the prompt."""
 STORED_LANGUAGE = "en"
 """Of the stored replies."""
 ENDS = tuple(".!?\u2026\u3002\uff01\uff1f\"'\u201d\u300d)")
@@ -33,12 +35,15 @@ class _Account:
     """What is put on record of a reply while it is written."""
 
     rejected: list[str] = field(default_factory=list)
+    uses: tuple[MemoryUse, ...] = ()
     tries: int = 0
     unread: int = 0
 
     def record(self, degraded: str = "") -> ReplyRecord:
         retries = max(0, self.tries - 1)
-        return ReplyRecord(degraded, self.tries, tuple(self.rejected), retries, self.unread)
+        # Of a reply in free words nobody can tell which memory is in it, only which ones the model read.
+        uses = tuple(MemoryUse(unused=degraded) if degraded else use for use in self.uses)
+        return ReplyRecord(degraded, self.tries, tuple(self.rejected), retries, self.unread, uses)
 
 
 class ChatAuthor:
@@ -79,7 +84,7 @@ class ChatAuthor:
         return self._reply(request)
 
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
-        account = _Account()
+        account = _Account(uses=(MemoryUse(),) * len(request.memories))
         crisis = self._crisis_reply(request.message.text)
         if crisis:
             yield from map(ReplySentence, sentences(crisis))
@@ -108,7 +113,12 @@ class ChatAuthor:
         settings = self._settings
         history = told(request.message.history, settings.history_turns_max, settings.history_chars_max)
         account.unread = len(request.message.history) - len(history)
-        turns = self._prompt.turns(request, history, language)
+        heard = {one.text for one in history}
+        memories = [memory for memory in request.memories if memory.text not in heard]
+        account.uses = tuple(
+            MemoryUse(is_read=True) if memory in memories else MemoryUse(unused=TOLD) for memory in request.memories
+        )
+        turns = self._prompt.turns(request, history, language, memories)
         seed = (request.seed + account.tries) & 0x7FFFFFFF
         sampling = Sampling(settings.reply_tokens_max, settings.temperature, settings.top_p, seed)
         account.tries += 1

@@ -7,12 +7,14 @@ from typing import Literal
 
 from services.mllm.chat.dialogue import as_data, latest
 from services.mllm.chat.model import Turn
-from services.mllm.domain import ReplyRequest, Utterance
+from services.mllm.domain import Memory, ReplyRequest, Utterance
 from services.mllm.prompts import content_of
 
 NAME_CHARS_MAX = 60
 ABOUT_CHARS_MAX = 300
 """Of what the profile says of the avatar; it comes from outside."""
+MEMORY_CHARS_MAX = 300
+"""Of each memory."""
 
 _ROLES: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "avatar": "assistant"}
 
@@ -33,6 +35,11 @@ class ReplyChatPrompt:
     about: str
     user: str
     avatar: str
+    memories: str
+    memory: str
+    feeling: str
+    earlier: str
+    before: str
     ask: str
     persons: Mapping[str, str]
     languages: Mapping[str, str]
@@ -49,7 +56,9 @@ class ReplyChatPrompt:
         texts = {name: text.strip("\n") for name, text in content.items()}
         return cls(version=version, persons=persons, languages=languages, **texts)
 
-    def turns(self, request: ReplyRequest, history: Sequence[Utterance], language: str) -> tuple[Turn, ...]:
+    def turns(
+        self, request: ReplyRequest, history: Sequence[Utterance], language: str, memories: Sequence[Memory] = ()
+    ) -> tuple[Turn, ...]:
         """Returns the prompt: a system turn, then user and assistant in turn, the user last.
 
         Chat templates refuse two turns of one role in a row: these are joined.
@@ -58,6 +67,7 @@ class ReplyChatPrompt:
             request: What to reply to.
             history: What of the dialogue before it is told; see `told`.
             language: In which the reply is wanted, ISO 639-1.
+            memories: What is told of what the user said before that history.
         """
         profile = request.profile
         name = _brief(profile.name) or "the listener"
@@ -68,6 +78,9 @@ class ReplyChatPrompt:
         for one in history:
             _append(turns, _ROLES[one.speaker], self._line(one))
         _append(turns, "user", self._line(Utterance("user", request.message.text)))
+        if memories:
+            recalled = "\n".join(map(self._recalled, memories))
+            _append(turns, "user", f"\n{self.memories.format(recalled=recalled)}")
         ask = self.ask.format(
             name=name,
             user_emotion=request.user_emotion,
@@ -76,6 +89,11 @@ class ReplyChatPrompt:
         )
         _append(turns, "user", f"\n{ask}")
         return tuple(turns)
+
+    def _recalled(self, memory: Memory) -> str:
+        feeling = self.feeling.format(emotion=memory.emotion) if memory.emotion else ""
+        when = self.earlier if memory.turns_ago else self.before
+        return self.memory.format(when=when, feeling=feeling, text=as_data(memory.text)[:MEMORY_CHARS_MAX])
 
     def _line(self, utterance: Utterance) -> str:
         form = self.user if utterance.speaker == "user" else self.avatar

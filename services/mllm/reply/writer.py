@@ -13,6 +13,7 @@ from services.mllm.reply.exemplars import Embedder, Exemplars
 from services.mllm.reply.gate import Gate, Situation, sentences, words
 from services.mllm.reply.prompt import HISTORY_TURNS_MAX, ReplyPrompt
 from services.mllm.reply.rank import rank
+from services.mllm.reply.recall import Recall, unused
 from services.mllm.reply.small_talk import small_talk
 from services.mllm.reply.stored import general_reply, passes, situation_of
 
@@ -54,6 +55,7 @@ class ReplyWriter:
         self._model, self._prompt, self._wheel = model, prompt, wheel
         self._embedder, self._exemplars, self._gate = embedder, exemplars, gate
         self._first, self._then = first, then
+        self._recall = Recall(wheel, embedder, exemplars, gate)
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         """Yields the reply's sentences, then its record; each sentence is computed when it is asked for.
@@ -76,15 +78,20 @@ class ReplyWriter:
         crisis = self._exemplars.crisis_reply(request.message.text, vector)
         if crisis:
             yield from map(ReplySentence, sentences(crisis))
-            yield ReplyRecord("crisis", 0)
+            yield ReplyRecord("crisis", 0, memories=unused(request, "crisis"))
             return
         talk = small_talk(request.message.text, situation.context, situation.name)
         if talk:
             replies = self._exemplars.general[talk]
             fresh = [reply for reply in replies if reply not in situation.earlier] or replies
             yield from map(ReplySentence, sentences(fresh[request.seed % len(fresh)]))
-            yield ReplyRecord(DEGRADED, 0, (f"{talk}: the message holds no feeling, so a stored reply answers it",))
+            reason = f"{talk}: the message holds no feeling, so a stored reply answers it"
+            yield ReplyRecord(DEGRADED, 0, (reason,), memories=unused(request, talk))
             return
+        recalled = self._recall.sentence(request, situation)
+        if recalled.sentence:
+            yield ReplySentence(recalled.sentence)
+            situation = replace(situation, said=(recalled.sentence,))
         rejected: list[str] = []
         prompt = self._prompt.text(request)
         unread = max(0, len(request.message.history) - HISTORY_TURNS_MAX)
@@ -95,10 +102,10 @@ class ReplyWriter:
         first = self._best(drawn, situation, vector, request.user_emotion, FIRST_FIT_MIN, rejected)
         if first is None:
             yield from map(ReplySentence, self._stored(request, situation, vector))
-            yield ReplyRecord(DEGRADED, len(drawn), tuple(rejected), history_dropped=unread)
+            yield ReplyRecord(DEGRADED, len(drawn), tuple(rejected), 0, unread, recalled.uses)
             return
         yield ReplySentence(first.text)
-        situation = replace(situation, said=(first.text,))
+        situation = replace(situation, said=(*situation.said, first.text))
         prompt += first.text
         more = self._draw(prompt, self._then, self._prompt.next_grammar, request.seed + 1, stopped)
         if stopped():
@@ -111,7 +118,7 @@ class ReplyWriter:
         elif len(words(first.text)) < WORDS_ENOUGH:
             degraded = DEGRADED
             yield ReplySentence(self._stored(request, situation, vector)[-1])
-        yield ReplyRecord(degraded, len(drawn) + len(written), tuple(rejected), history_dropped=unread)
+        yield ReplyRecord(degraded, len(drawn) + len(written), tuple(rejected), 0, unread, recalled.uses)
 
     def _draw(
         self,

@@ -141,35 +141,63 @@ class TranscribeResponse(_message.Message):
     no_speech: float
     def __init__(self, text: _Optional[str] = ..., language: _Optional[str] = ..., no_speech: _Optional[float] = ...) -> None: ...
 
+class Memory(_message.Message):
+    __slots__ = ("text", "emotion", "turns_ago", "age_s", "similarity")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    EMOTION_FIELD_NUMBER: _ClassVar[int]
+    TURNS_AGO_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    emotion: str
+    turns_ago: int
+    age_s: float
+    similarity: float
+    def __init__(self, text: _Optional[str] = ..., emotion: _Optional[str] = ..., turns_ago: _Optional[int] = ..., age_s: _Optional[float] = ..., similarity: _Optional[float] = ...) -> None: ...
+
 class WriteReplyRequest(_message.Message):
-    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed")
+    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed", "memories")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
     REPLY_EMOTION_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
     text: str
     history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
     user_emotion: _common_pb2.Emotion
     reply_emotion: _common_pb2.Emotion
     profile: _common_pb2.Profile
     seed: int
-    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ...) -> None: ...
+    memories: _containers.RepeatedCompositeFieldContainer[Memory]
+    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ...) -> None: ...
+
+class MemoryUse(_message.Message):
+    __slots__ = ("sentence", "read", "unused")
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    UNUSED_FIELD_NUMBER: _ClassVar[int]
+    sentence: str
+    read: bool
+    unused: str
+    def __init__(self, sentence: _Optional[str] = ..., read: bool = ..., unused: _Optional[str] = ...) -> None: ...
 
 class ReplyRecord(_message.Message):
-    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped")
+    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories")
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     HISTORY_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
     degraded: str
     candidates: int
     rejected: _containers.RepeatedScalarFieldContainer[str]
     retries: int
     history_dropped: int
-    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ...) -> None: ...
+    memories: _containers.RepeatedCompositeFieldContainer[MemoryUse]
+    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
     __slots__ = ("sentence", "record")

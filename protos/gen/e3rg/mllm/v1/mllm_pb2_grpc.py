@@ -97,8 +97,8 @@ class MllmServiceServicer(object):
     def WriteReply(self, request, context):
         """Writes the avatar's reply, one finished sentence a message, a record last.
 
-        Errors: INVALID_ARGUMENT when the message's text is empty or an emotion is not a label; FAILED_PRECONDITION
-        when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
+        Errors: INVALID_ARGUMENT when the message's text is empty, an emotion is not a label, or a memory is out of its
+        bounds; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

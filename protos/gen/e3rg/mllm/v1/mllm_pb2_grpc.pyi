@@ -57,8 +57,8 @@ class MllmServiceStub:
     ]
     """Writes the avatar's reply, one finished sentence a message, a record last.
 
-    Errors: INVALID_ARGUMENT when the message's text is empty or an emotion is not a label; FAILED_PRECONDITION
-    when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
+    Errors: INVALID_ARGUMENT when the message's text is empty, an emotion is not a label, or a memory is out of its
+    bounds; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
     """
 
 class MllmServiceAsyncStub:
@@ -100,8 +100,8 @@ class MllmServiceAsyncStub:
     ]
     """Writes the avatar's reply, one finished sentence a message, a record last.
 
-    Errors: INVALID_ARGUMENT when the message's text is empty or an emotion is not a label; FAILED_PRECONDITION
-    when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
+    Errors: INVALID_ARGUMENT when the message's text is empty, an emotion is not a label, or a memory is out of its
+    bounds; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
     """
 
 class MllmServiceServicer(metaclass=abc.ABCMeta):
@@ -151,8 +151,8 @@ class MllmServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[collections.abc.Iterator[e3rg.mllm.v1.mllm_pb2.WriteReplyResponse], collections.abc.AsyncIterator[e3rg.mllm.v1.mllm_pb2.WriteReplyResponse]]:
         """Writes the avatar's reply, one finished sentence a message, a record last.
 
-        Errors: INVALID_ARGUMENT when the message's text is empty or an emotion is not a label; FAILED_PRECONDITION
-        when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
+        Errors: INVALID_ARGUMENT when the message's text is empty, an emotion is not a label, or a memory is out of its
+        bounds; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the model cannot write.
         """
 
 def add_MllmServiceServicer_to_server(servicer: MllmServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -1,0 +1,1 @@
+"""What was said, found again by meaning: immutable blocks of vectors as objects of the store, searched with NumPy."""

@@ -40,7 +40,7 @@ up: .venv/all.stamp models ## Keep all services running on this machine, the doo
 	@$(BIN)/python -m local --port 50051 $(if $(VOICE),--voice '$(VOICE)') $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') up
 
 test: .venv/dev.stamp models test-weights ## Run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-weights: models # of the optional models that tests run
 	@$(BIN)/python -m models --to .models --with kokoro $(if $(MIRROR),--mirror '$(MIRROR)')

@@ -38,7 +38,8 @@ from services.understanding.voters import MllmVoter
 from services.video.domain import Backend as VideoBackend
 from services.video.domain import Studio
 from services.video.servicer import HEARTBEAT_S, VideoServicer
-from tests.fakes import FakeFace, FakeLead, FakeStore, FakeVoice, FakeVoter
+from tests.fake_store import FakeStore
+from tests.fakes import FakeFace, FakeLead, FakeVoice, FakeVoter
 from tests.samples import png, wav
 from tests.serving import Served, serving
 

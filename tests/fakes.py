@@ -81,40 +81,6 @@ class Closing:
         assert await asyncio.to_thread(self._event.wait, PATIENCE_S), "the iterator was never closed"
 
 
-class FakeStore:
-    """`services.memory.domain.Backend` in a dictionary. `before(operation, key)` is called first and may raise."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.before: Callable[[str, str], None] = go_on
-        self._lock = threading.Lock()
-
-    def put(self, key: str, content: bytes, *, if_absent: bool = False) -> bool:
-        self.before("put", key)
-        with self._lock:
-            if if_absent and key in self.objects:
-                return False
-            self.objects[key] = content
-            return True
-
-    def get(self, key: str) -> bytes | None:
-        self.before("get", key)
-        return self.objects.get(key)
-
-    def list(self, prefix: str, limit: int | None = None) -> tuple[str, ...]:
-        self.before("list", prefix)
-        with self._lock:
-            return tuple(sorted(key for key in self.objects if key.startswith(prefix))[:limit])
-
-    def delete(self, key: str) -> bool:
-        self.before("delete", key)
-        with self._lock:
-            return self.objects.pop(key, None) is not None
-
-    def close(self) -> None:
-        self.before("close", "")
-
-
 class FakeVoter:
     """`services.mllm.domain.Backend`: says `prediction` to every message."""
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 import grpc
 from google.protobuf.message import DecodeError
 
-from services.common import errors, metrics
+from services.common import deadline, errors, metrics
 
 log = logging.getLogger(__name__)
 
@@ -32,18 +32,13 @@ READ_OUT_IDLE_S = 0.05
 RETRY_AFTER_KEY = "retry-after-ms"
 
 _trace_id: contextvars.ContextVar[str] = contextvars.ContextVar("trace_id", default="")
-_deadline_s: contextvars.ContextVar[float | None] = contextvars.ContextVar("deadline_s", default=None)
+remaining_s = deadline.remaining_s
+"""How long the caller of this call still allows: see there."""
 
 
 def trace_id() -> str:
     """Returns the trace id (32 hex digits) of the call being served; empty outside of one."""
     return _trace_id.get()
-
-
-def remaining_s() -> float | None:
-    """Returns the seconds that the caller of this call still allows; None when it set no deadline."""
-    deadline = _deadline_s.get()
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def traceparent() -> str:
@@ -150,8 +145,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
         name = method.rsplit("/", 1)[1]
         started_s = time.monotonic()
         _trace_id.set(_trace_of(context))
-        remaining = context.time_remaining()
-        _deadline_s.set(None if remaining is None else started_s + remaining)
+        deadline.start(context.time_remaining())
         status, details = grpc.StatusCode.OK, ""
         try:
             yield

@@ -3,8 +3,9 @@
 import emotions
 from services.common.errors import InvalidRequest, NotFound
 from services.memory.checks import check_bank, check_id
-from services.memory.domain import BANK_DEFAULT, Backend, EmotionBank
+from services.memory.domain import BANK_DEFAULT, EmotionBank
 from services.memory.records import Codec, damaged
+from services.memory.store import Store, content_of
 
 _BANKS = Codec(EmotionBank)
 
@@ -12,7 +13,7 @@ _BANKS = Codec(EmotionBank)
 class Banks:
     """The emotion banks in `store`, at `banks/<name>`."""
 
-    def __init__(self, store: Backend) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     def has(self, name: str) -> bool:
@@ -30,7 +31,7 @@ class Banks:
         if name == BANK_DEFAULT:
             wheel = emotions.load()
             return EmotionBank(BANK_DEFAULT, wheel.classes, wheel.styles)
-        content = self._store.get(_key(name))
+        content = content_of(self._store.get(_key(name)))
         if content is None:
             raise NotFound(f"emotion bank {name!r} is unknown; store it first, or use {BANK_DEFAULT!r}")
         bank = _BANKS.decode(_key(name), content)

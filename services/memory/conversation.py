@@ -14,8 +14,9 @@ comes again with the id, at once or after a crash, gets the same place, hence th
 
 from dataclasses import dataclass
 
-from services.memory.domain import Backend, Turn
+from services.memory.domain import Turn
 from services.memory.records import Codec, damaged
+from services.memory.store import Store, content_of
 
 PLACE_MAX = 9_999_999_999
 """Ten digits."""
@@ -41,7 +42,7 @@ _TURNS = Codec(Turn)
 class Conversation:
     """The turns of `name`, kept in `folder` of `store`."""
 
-    def __init__(self, store: Backend, folder: str, name: str) -> None:
+    def __init__(self, store: Store, folder: str, name: str) -> None:
         self._store = store
         self._ids = f"{folder}turn-ids/{name}/"
         self._turns = f"{folder}turns/{name}/"
@@ -50,12 +51,12 @@ class Conversation:
         """Keeps `turn` after those that are there; a turn id that is there already changes nothing."""
         id_key = self._ids + turn.id
         place = self._next_place()
-        if not self._store.put(id_key, _PLACES.encode(place), if_absent=True):
-            stored = self._store.get(id_key)
+        if self._store.create(id_key, _PLACES.encode(place)) is None:
+            stored = content_of(self._store.get(id_key))
             if stored is None:
                 return  # The whole conversation was removed meanwhile.
             place = _PLACES.decode(id_key, stored)
-        self._store.put(self._key(place, turn.id), _TURNS.encode(turn), if_absent=True)
+        self._store.create(self._key(place, turn.id), _TURNS.encode(turn))
 
     def last(self, turns_max: int) -> tuple[Turn, ...]:
         """Returns at most `turns_max` of the last turns, oldest first; fewer when they are very long."""
@@ -63,23 +64,23 @@ class Conversation:
         size_bytes = 0
         if turns_max == 0:
             return ()
-        for key in self._store.list(self._turns, limit=min(turns_max, TURNS_MAX)):
-            content = self._store.get(key)
+        for entry in self._store.list(self._turns, limit=min(turns_max, TURNS_MAX)):
+            content = content_of(self._store.get(entry.key))
             if content is None:
                 continue  # Removed since the listing.
             size_bytes += len(content)
             if size_bytes > RECALL_BYTES_MAX:
                 break
-            newest_first.append(_TURNS.decode(key, content))
+            newest_first.append(_TURNS.decode(entry.key, content))
         return tuple(reversed(newest_first))
 
     def _next_place(self) -> Place:
         newest = self._store.list(self._turns, limit=1)
         if not newest:
             return Place(PLACE_MAX)
-        countdown, _, _ = newest[0].removeprefix(self._turns).partition("-")
+        countdown, _, _ = newest[0].key.removeprefix(self._turns).partition("-")
         if not countdown.isdecimal() or int(countdown) == 0:
-            raise damaged(newest[0], "its name is not that of a turn")
+            raise damaged(newest[0].key, "its name is not that of a turn")
         return Place(int(countdown) - 1)
 
     def _key(self, place: Place, turn_id: str) -> str:

@@ -1,8 +1,7 @@
-"""What is remembered, and where: identities, emotion banks and turns as dataclasses, and the store of objects."""
+"""What is remembered: identities, emotion banks and turns as dataclasses. Where it is kept, `store.py` says."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 BANK_DEFAULT = "default"
 """The emotion bank that is always there: all that the wheel has."""
@@ -121,39 +120,3 @@ class Recollection:
     identity: Identity
     emotion_bank: EmotionBank
     turns: tuple[Turn, ...]
-
-
-class Backend(Protocol):
-    """A store of whole objects. Calls block; any thread may call, and any number of processes share a store.
-
-    It asks for no more than an S3 bucket promises. A key is names joined by "/"; a name is letters, digits and
-    hyphens; no key is a folder of another. A write is seen whole or not at all, by every reader from the moment the
-    call returns, and survives the end of the process at any instant. There is no rename and no lock: what needs
-    agreement is a conditional create. Should a compare-and-swap be needed one day, `get` gains the ETag and `put` a
-    condition on it.
-
-    Every method raises `services.common.errors.NotReady` when the store cannot be reached.
-    """
-
-    def put(self, key: str, content: bytes, *, if_absent: bool = False) -> bool:
-        """Writes an object; with `if_absent` only when there is none, and of several writers one wins.
-
-        Returns:
-            Whether it was written.
-        """
-
-    def get(self, key: str) -> bytes | None:
-        """Returns the content, None when there is no such object."""
-
-    def list(self, prefix: str, limit: int | None = None) -> tuple[str, ...]:
-        """Returns the keys in the folder `prefix` (ends with "/"; "" is everything) and below it.
-
-        They ascend by code point; with `limit` only the first so many. S3 cannot list backwards: whoever wants the
-        newest first gives it the smallest key.
-        """
-
-    def delete(self, key: str) -> bool:
-        """Removes an object. Returns whether there was one."""
-
-    def close(self) -> None:
-        """Frees what the store holds; the objects stay."""

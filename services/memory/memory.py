@@ -17,12 +17,11 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest, NotFound
+from services.common.errors import AlreadyExists, Damaged, FailedPrecondition, InvalidRequest, NotFound
 from services.memory.banks import Banks
 from services.memory.checks import check_derived, check_digest, check_handle, check_id, check_new, check_turn
 from services.memory.conversation import Conversation
 from services.memory.domain import (
-    Backend,
     Consent,
     Derivation,
     Identity,
@@ -34,6 +33,7 @@ from services.memory.domain import (
     Use,
 )
 from services.memory.records import Codec, damaged, digest_of, sealed, unsealed
+from services.memory.store import Store, content_of
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Memory:
         ready: The identities that come with the project.
     """
 
-    def __init__(self, store: Backend, ready: Iterable[NewIdentity] = ()) -> None:
+    def __init__(self, store: Store, ready: Iterable[NewIdentity] = ()) -> None:
         self.banks = Banks(store)
         self._store = store
         self._ready = {identity.id: identity for identity in ready}
@@ -74,8 +74,8 @@ class Memory:
     def prepare(self) -> None:
         """Ends removals that a crash cut short, and adds the ready identities that are neither there nor removed."""
         with self._changes:
-            for key in self._store.list("removing/"):
-                self._erase(key.removeprefix("removing/"))
+            for entry in self._store.list("removing/"):
+                self._erase(entry.key.removeprefix("removing/"))
         for identity in self._ready.values():
             kept = self._store.get(_record_key(identity.id))
             if kept is None and self._store.get(f"removed/{identity.id}") is None:
@@ -111,7 +111,7 @@ class Memory:
 
     def identities(self) -> tuple[Identity, ...]:
         """Returns all identities, by id."""
-        ids = (key.removeprefix("identities/") for key in self._store.list("identities/"))
+        ids = (entry.key.removeprefix("identities/") for entry in self._store.list("identities/"))
         return tuple(record.identity for record in map(self._record, ids) if record)
 
     def identity(self, identity_id: str) -> Identity:
@@ -135,7 +135,7 @@ class Memory:
         _require(record.identity.consent, _USES[kind], identity_id)
         wanted = _reference_of(record.identity, kind)
         key = _reference_key(record, wanted)
-        content = self._store.get(key)
+        content = content_of(self._store.get(key))
         if content is None:
             self._found(identity_id)  # Gone because the identity is: not damage.
             raise damaged(key, "it is missing")
@@ -155,7 +155,7 @@ class Memory:
         record = self._found(identity_id)
         _require(record.identity.consent, _USES[derivation.kind], identity_id)
         key = _derived_key(record, derivation)
-        content = self._store.get(key)
+        content = content_of(self._store.get(key))
         if content is None:
             model = derivation.model_digest[:12]
             raise NotFound(f"identity {identity_id!r}: model {model} derived nothing from that {derivation.kind}")
@@ -199,7 +199,7 @@ class Memory:
             try:
                 self._store.put(_reference_key(record, record.identity.portrait), new.portrait)
                 self._store.put(_reference_key(record, record.identity.voice), new.voice)
-                if not self._store.put(_record_key(new.id), _RECORDS.encode(record), if_absent=True):
+                if self._store.create(_record_key(new.id), _RECORDS.encode(record)) is None:
                     raise _taken(new.id)
             except BaseException:
                 self._withdraw(record)
@@ -218,9 +218,8 @@ class Memory:
         """
         check_id("identity", identity_id)
         with self._changes:
-            record = self._store.get(_record_key(identity_id))  # Not decoded: a damaged identity can be removed too.
             left = self._store.list(f"kept/{identity_id}/", limit=1)
-            if record is None and not left and self._store.get(f"removing/{identity_id}") is None:
+            if not left and not self._has(_record_key(identity_id)) and not self._has(f"removing/{identity_id}"):
                 raise _unknown(identity_id)
             if identity_id in self._ready:
                 self._store.put(f"removed/{identity_id}", b"")
@@ -235,7 +234,7 @@ class Memory:
 
     def _record(self, identity_id: str) -> _Record | None:
         key = _record_key(identity_id)
-        content = self._store.get(key)
+        content = content_of(self._store.get(key))
         return None if content is None else _RECORDS.decode(key, content)
 
     def _check_still_there(self, record: _Record) -> None:
@@ -264,13 +263,10 @@ class Memory:
         once it has deleted the references. It has left its mark then, or else the references are gone already.
         """
         removing = self._store.get(f"removing/{record.identity.id}") is not None
-        here = 0
-        for key in self._store.list(f"kept/{record.identity.id}/"):
-            if key.startswith(record.folder):
-                here += 1
-            else:
-                self._store.delete(key)
-        if removing or here < 2:
+        keys = [entry.key for entry in self._store.list(f"kept/{record.identity.id}/")]
+        left = [key for key in keys if not key.startswith(record.folder)]
+        self._store.delete(left)
+        if removing or len(keys) - len(left) < 2:
             self._withdraw(record)
             raise AlreadyExists(f"identity {record.identity.id!r} was removed while it was being added; add it again")
 
@@ -278,23 +274,41 @@ class Memory:
         """Takes an addition back. Its record may be there even when writing it failed: the answer can get lost."""
         now = self._record(record.identity.id)
         if now and now.generation == record.generation:
-            self._store.delete(_record_key(record.identity.id))
+            self._store.delete([_record_key(record.identity.id)])
         self._delete_below(record.folder)
 
     def _erase(self, identity_id: str) -> int:
         """Deletes all objects of an identity whose removal is marked; then the mark."""
-        count = int(self._store.delete(_record_key(identity_id)))
+        count = self._delete_record(identity_id)
         while True:
             count += self._delete_below(f"kept/{identity_id}/")
             # An addition in another process may have been about to write its record: that goes too.
-            if not self._store.delete(_record_key(identity_id)):
+            if not self._delete_record(identity_id):
                 break
             count += 1
-        self._store.delete(f"removing/{identity_id}")
+        self._store.delete([f"removing/{identity_id}"])
         return count
 
-    def _delete_below(self, prefix: str) -> int:
-        return sum(self._store.delete(key) for key in self._store.list(prefix))
+    def _delete_record(self, identity_id: str) -> int:
+        """Deletes the record; returns how many there were."""
+        key = _record_key(identity_id)
+        if not self._has(key):
+            return 0
+        self._store.delete([key])
+        return 1
+
+    def _has(self, key: str) -> bool:
+        """Tells whether there is an object, be it damaged: a damaged identity can be removed too."""
+        try:
+            return self._store.get(key) is not None
+        except Damaged:
+            return True
+
+    def _delete_below(self, folder: str) -> int:
+        """Deletes the objects in `folder`; returns how many there were."""
+        keys = [entry.key for entry in self._store.list(folder)]
+        self._store.delete(keys)
+        return len(keys)
 
 
 def _check_derivation(derivation: Derivation) -> None:

@@ -1,7 +1,7 @@
 """The memory on the wire."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as pb
@@ -24,6 +24,9 @@ from services.memory.domain import (
     Turn,
 )
 from services.memory.memory import Memory
+from services.memory.opening import Opening
+
+Result = TypeVar("Result")
 
 TURNS_DEFAULT = 4
 """Turns that are recalled when the caller does not say how many."""
@@ -39,20 +42,25 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
         memory: What is asked.
         queue: Runs the blocking calls.
         wheel: The emotion wheel, for the store's card.
+        opening: Refuses every call until the store is open; one that is open needs none.
     """
 
-    def __init__(self, name: str, memory: Memory, queue: InferenceQueue, wheel: Wheel) -> None:
+    def __init__(
+        self, name: str, memory: Memory, queue: InferenceQueue, wheel: Wheel, opening: Opening | None = None
+    ) -> None:
         self._name = name
         self._memory = memory
         self._queue = queue
         self._wheel = wheel
+        self._opening = opening
 
     async def GetStore(self, request: pb.GetStoreRequest, context: Any) -> pb.GetStoreResponse:
+        self._check_open()
         return pb.GetStoreResponse(card=common.ModelCard(backend=self._name, ontology_hash=self._wheel.digest))
 
     async def Recall(self, request: pb.RecallRequest, context: Any) -> pb.RecallResponse:
         turns_max = request.turns_max if request.HasField("turns_max") else TURNS_DEFAULT
-        found = await self._queue.run(lambda: self._memory.recall(request.identity, request.conversation, turns_max))
+        found = await self._run(lambda: self._memory.recall(request.identity, request.conversation, turns_max))
         return pb.RecallResponse(
             identity=_to_identity(found.identity),
             emotion_bank=_to_bank(found.emotion_bank),
@@ -64,41 +72,49 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
         self, request: pb.GetReferenceRequest, context: Any
     ) -> AsyncIterator[pb.GetReferenceResponse]:
         kind = _from_kind(request.kind)
-        content = await self._queue.run(lambda: self._memory.reference(request.identity, kind))
+        content = await self._run(lambda: self._memory.reference(request.identity, kind))
         for piece in chunks(content):
             yield pb.GetReferenceResponse(content=piece)
 
     async def GetDerived(self, request: pb.GetDerivedRequest, context: Any) -> pb.GetDerivedResponse:
         derivation = _from_derivation(request)
-        content = await self._queue.run(lambda: self._memory.derived(request.identity, derivation))
+        content = await self._run(lambda: self._memory.derived(request.identity, derivation))
         return pb.GetDerivedResponse(content=content)
 
     async def PutDerived(self, request: pb.PutDerivedRequest, context: Any) -> pb.PutDerivedResponse:
         derivation = _from_derivation(request)
-        await self._queue.run(lambda: self._memory.keep_derived(request.identity, derivation, request.content))
+        await self._run(lambda: self._memory.keep_derived(request.identity, derivation, request.content))
         return pb.PutDerivedResponse()
 
     async def Remember(self, request: pb.RememberRequest, context: Any) -> pb.RememberResponse:
         turn = _from_turn(request.turn)
-        await self._queue.run(lambda: self._memory.remember(request.identity, request.conversation, turn))
+        await self._run(lambda: self._memory.remember(request.identity, request.conversation, turn))
         return pb.RememberResponse()
 
     async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Any) -> pb.ListIdentitiesResponse:
-        identities = await self._queue.run(self._memory.identities)
+        identities = await self._run(self._memory.identities)
         return pb.ListIdentitiesResponse(identities=[_to_identity(identity) for identity in identities])
 
     async def GetIdentity(self, request: pb.GetIdentityRequest, context: Any) -> pb.GetIdentityResponse:
-        identity = await self._queue.run(lambda: self._memory.identity(request.identity))
+        identity = await self._run(lambda: self._memory.identity(request.identity))
         return pb.GetIdentityResponse(identity=_to_identity(identity))
 
     async def AddIdentity(
         self, request_iterator: AsyncIterator[pb.AddIdentityRequest], context: Any
     ) -> pb.AddIdentityResponse:
         new = await _read_new(request_iterator)
-        return pb.AddIdentityResponse(identity=_to_identity(await self._queue.run(lambda: self._memory.add(new))))
+        return pb.AddIdentityResponse(identity=_to_identity(await self._run(lambda: self._memory.add(new))))
 
     async def RemoveIdentity(self, request: pb.RemoveIdentityRequest, context: Any) -> pb.RemoveIdentityResponse:
-        return pb.RemoveIdentityResponse(objects=await self._queue.run(lambda: self._memory.remove(request.identity)))
+        return pb.RemoveIdentityResponse(objects=await self._run(lambda: self._memory.remove(request.identity)))
+
+    def _check_open(self) -> None:
+        if self._opening:
+            self._opening.check()
+
+    async def _run(self, ask: Callable[[], Result]) -> Result:
+        self._check_open()
+        return await self._queue.run(ask)
 
 
 async def _read_new(parts: AsyncIterator[pb.AddIdentityRequest]) -> NewIdentity:

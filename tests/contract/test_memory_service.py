@@ -2,11 +2,13 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -18,13 +20,20 @@ import emotions
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as pb
 from e3rg.memory.v1 import memory_pb2_grpc
-from services.common import clients, server
+from services.common import backends, clients, server
 from services.common.errors import NotReady
 from services.common.inference import InferenceQueue
+from services.memory.backends.s3 import S3Backend
 from services.memory.memory import Memory
+from services.memory.opening import Opening
 from services.memory.ready import ready_identities
 from services.memory.servicer import MemoryServicer
-from tests.fakes import FakeStore
+from services.memory.store import Store, content_of
+from tests.fake_store import FakeStore
+from tests.fakes import Gate, fail, go_on
+from tests.s3_proxy import S3Proxy, Stalling
+from tests.s3_server import S3Server
+from tests.s3_server import environment as s3_environment
 from tests.serving import refused
 
 ROOT = Path(__file__).parents[2]
@@ -81,15 +90,25 @@ def open_stub(channel: grpc.aio.Channel) -> "Stub":
     return cast("Stub", memory_pb2_grpc.MemoryServiceStub(channel))
 
 
-@pytest.fixture
-def store() -> FakeStore:
-    return FakeStore()
+def held(store: Store) -> dict[str, bytes | None]:
+    return {entry.key: content_of(store.get(entry.key)) for entry in store.list("")}
+
+
+@pytest.fixture(params=["fake", "s3"])
+def store(request: pytest.FixtureRequest) -> Store:
+    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
 
 
 @pytest.fixture
-async def stub(store: FakeStore) -> AsyncIterator["Stub"]:
+async def stub(store: Store) -> AsyncIterator["Stub"]:
+    async with serving(Memory(store)) as stub:
+        yield stub
+
+
+@asynccontextmanager
+async def serving(memory: Memory, opening: Opening | None = None) -> AsyncIterator["Stub"]:
     queue = InferenceQueue("memory", "fake", waiting_max=8, workers=4)
-    servicer = MemoryServicer("fake", Memory(store), queue, emotions.load())
+    servicer = MemoryServicer("fake", memory, queue, emotions.load(), opening)
     async with (
         server.running(
             "e3rg.memory.v1.MemoryService",
@@ -146,7 +165,7 @@ def wanted(put: pb.PutDerivedRequest) -> pb.GetDerivedRequest:
 
 
 async def test_what_a_model_derived_is_kept_under_its_digest_until_the_identity_goes(
-    stub: "Stub", store: FakeStore
+    stub: "Stub", store: Store
 ) -> None:
     await add(stub, parts(header()))
     for content in (b"first", b"second"):
@@ -172,7 +191,7 @@ async def test_what_a_model_derived_is_kept_under_its_digest_until_the_identity_
     ],
 )
 async def test_what_cannot_be_kept_of_a_model_is_refused_with_the_field(
-    stub: "Stub", request_: pb.PutDerivedRequest, text: str, store: FakeStore
+    stub: "Stub", request_: pb.PutDerivedRequest, text: str, store: Store
 ) -> None:
     await add(stub, parts(header()))
     before = store.list("")
@@ -202,11 +221,11 @@ async def test_a_reference_whose_use_is_not_allowed_is_not_lent_and_nothing_is_d
         await stub.GetDerived(wanted(put))
 
 
-async def test_a_damaged_fitted_voice_is_never_served(stub: "Stub", store: FakeStore) -> None:
+async def test_a_damaged_fitted_voice_is_never_served(stub: "Stub", store: Store) -> None:
     await add(stub, parts(header()))
     await stub.PutDerived(derived())
-    (key,) = [key for key in store.list("kept/") if "/derived/" in key]
-    store.put(key, (store.get(key) or b"")[:-1])
+    (key,) = [key for key in held(store) if "/derived/" in key]
+    store.put(key, (held(store)[key] or b"")[:-1])
     with refused(grpc.StatusCode.INTERNAL, f"stored object {key!r} is damaged"):
         await stub.GetDerived(wanted(derived()))
 
@@ -227,12 +246,12 @@ async def test_turns_are_remembered_once_and_recalled_in_order(stub: "Stub") -> 
     assert not (await stub.Recall(pb.RecallRequest(identity="ada"))).turns
 
 
-async def test_a_removed_identity_is_gone_with_all_its_objects(stub: "Stub", store: FakeStore) -> None:
+async def test_a_removed_identity_is_gone_with_all_its_objects(stub: "Stub", store: Store) -> None:
     await add(stub, parts(header()))
     await stub.Remember(pb.RememberRequest(identity="ada", conversation="talk", turn=turn(1)))
-    count = len(store.objects)
+    count = len(store.list(""))
     assert (await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="ada"))).objects == count == 5
-    assert store.objects == {}
+    assert store.list("") == ()
     with pytest.raises(grpc.aio.AioRpcError) as failure:
         await stub.Recall(pb.RecallRequest(identity="ada", conversation="talk"))
     assert failure.value.code() is grpc.StatusCode.NOT_FOUND
@@ -276,14 +295,14 @@ BOB = parts(header("bob"))
     ],
 )
 async def test_a_wrong_addition_is_refused_with_the_reason_and_nothing_is_kept(
-    stub: "Stub", store: FakeStore, requests: list[pb.AddIdentityRequest], code: grpc.StatusCode, text: str
+    stub: "Stub", store: Store, requests: list[pb.AddIdentityRequest], code: grpc.StatusCode, text: str
 ) -> None:
     await add(stub, parts(header("ada")))
-    objects = dict(store.objects)
+    objects = held(store)
     with pytest.raises(grpc.aio.AioRpcError, match=re.escape(text)) as failure:
         await add(stub, requests)
     assert failure.value.code() is code
-    assert store.objects == objects
+    assert held(store) == objects
 
 
 @pytest.mark.parametrize(
@@ -326,7 +345,7 @@ async def test_a_reference_of_no_kind_is_refused(stub: "Stub") -> None:
     ],
 )
 async def test_a_wrong_turn_is_refused_with_the_field(
-    stub: "Stub", store: FakeStore, field: str, conversation: str, changes: dict[str, str]
+    stub: "Stub", store: Store, field: str, conversation: str, changes: dict[str, str]
 ) -> None:
     await add(stub, parts(header()))
     broken = turn(1)
@@ -335,7 +354,7 @@ async def test_a_wrong_turn_is_refused_with_the_field(
     with pytest.raises(grpc.aio.AioRpcError, match=f"{field}: ") as failure:
         await stub.Remember(pb.RememberRequest(identity="ada", conversation=conversation, turn=broken))
     assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert len(store.objects) == 3
+    assert len(store.list("")) == 3
 
 
 async def test_without_the_permission_a_turn_is_refused_and_the_permission_named(stub: "Stub") -> None:
@@ -345,54 +364,69 @@ async def test_without_the_permission_a_turn_is_refused_and_the_permission_named
     assert failure.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
-async def test_a_damaged_object_is_an_internal_error_that_names_it(stub: "Stub", store: FakeStore) -> None:
+async def test_a_damaged_object_is_an_internal_error_that_names_it(stub: "Stub", store: Store) -> None:
     digest = (await add(stub, parts(header()))).identity.voice.digest
-    (key,) = (key for key in store.objects if key.endswith(digest))
-    store.objects[key] = VOICE + b"!"
+    (key,) = (key for key in held(store) if key.endswith(digest))
+    store.put(key, VOICE + b"!")
     with pytest.raises(grpc.aio.AioRpcError, match=re.escape(key)) as failure:
         await stub.GetReference(pb.GetReferenceRequest(identity="ada", kind=pb.REFERENCE_KIND_VOICE)).read()
     assert failure.value.code() is grpc.StatusCode.INTERNAL
 
 
-async def test_a_store_that_is_away_is_unavailable_and_the_service_goes_on_when_it_is_back(
-    stub: "Stub", store: FakeStore
-) -> None:
-    def fail(operation: str, key: str) -> None:
-        raise NotReady("the store is away; retry")
-
-    store.before = fail
-    with pytest.raises(grpc.aio.AioRpcError, match="the store is away") as failure:
-        await stub.ListIdentities(pb.ListIdentitiesRequest())
-    assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
-    store.before = lambda operation, key: None
-    assert not (await stub.ListIdentities(pb.ListIdentitiesRequest())).identities
+async def test_a_store_that_is_away_is_unavailable_and_the_service_goes_on_when_it_is_back() -> None:
+    store = FakeStore()
+    async with serving(Memory(store)) as stub:
+        store.before = fail(NotReady("the store is away; retry"))
+        with refused(grpc.StatusCode.UNAVAILABLE, "the store is away"):
+            await stub.ListIdentities(pb.ListIdentitiesRequest())
+        store.before = go_on
+        assert not (await stub.ListIdentities(pb.ListIdentitiesRequest())).identities
 
 
-async def test_the_process_seeds_its_store_serves_and_ends_on_sigterm(tmp_path: Path) -> None:
+async def test_until_the_store_is_open_every_call_is_refused_with_the_reason() -> None:
+    store = FakeStore()
+    memory, queue = Memory(store), InferenceQueue("memory", "fake", waiting_max=8)
+    opening = Opening(store, memory, queue)
+    gate = Gate("check")
+    store.before = gate
+    async with serving(memory, opening) as stub:
+        task = asyncio.create_task(opening.run())
+        await gate.reached()
+        for call in (
+            stub.GetStore(pb.GetStoreRequest()),
+            stub.ListIdentities(pb.ListIdentitiesRequest()),
+            stub.Recall(pb.RecallRequest(identity="ada")),
+        ):
+            with refused(grpc.StatusCode.UNAVAILABLE, "is being opened; retry"):
+                await call
+        gate.open()
+        await task
+        assert (await stub.GetStore(pb.GetStoreRequest())).card.backend == "fake"
+    queue.close()
+
+
+@asynccontextmanager
+async def process_of(
+    variables: Mapping[str, str],
+) -> AsyncIterator[tuple[grpc.aio.Channel, asyncio.subprocess.Process]]:
+    """The service in a process of its own, once it listens; then it is told to stop, which it must do in peace."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos" / "gen")]),
-        "E3RG_MEMORY_FOLDER": str(tmp_path / "memory"),
         "E3RG_MEMORY_HOST": "127.0.0.1",
         "E3RG_MEMORY_PORT": "0",
         "E3RG_MEMORY_METRICS_PORT": "0",
+        **variables,
     }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.memory", stderr=asyncio.subprocess.PIPE, env=environment, cwd=tmp_path
+        sys.executable, "-m", "services.memory", stderr=asyncio.subprocess.PIPE, env=environment
     )
     assert process.stderr
     try:
         while not (listening := re.search(rb'"port": (\d+)', line := await process.stderr.readline())):
             assert line, "the process ended before it listened"
-        async with clients.open_channel(f"127.0.0.1:{int(listening[1])}") as channel:
-            lights = health_pb2_grpc.HealthStub(channel)
-            watch = lights.Watch(health_pb2.HealthCheckRequest(service=server.READINESS))
-            async for light in watch:
-                if light.status == health_pb2.HealthCheckResponse.SERVING:
-                    break
-            watch.cancel()
-            listed = await open_stub(channel).ListIdentities(pb.ListIdentitiesRequest())
-            assert [identity.id for identity in listed.identities] == [each.id for each in ready_identities()]
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{int(listening[1])}") as channel:
+            yield channel, process
         process.send_signal(signal.SIGTERM)
         await process.stderr.read()
         assert await process.wait() == 0
@@ -400,3 +434,70 @@ async def test_the_process_seeds_its_store_serves_and_ends_on_sigterm(tmp_path: 
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def green(channel: grpc.aio.Channel) -> None:
+    """Returns when the service is ready."""
+    watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=server.READINESS))
+    async for light in watch:
+        if light.status == health_pb2.HealthCheckResponse.SERVING:
+            break
+    watch.cancel()
+
+
+@pytest.mark.parametrize("backend", backends.names("services.memory.backends"))
+async def test_the_process_seeds_its_store_serves_and_ends_on_sigterm(
+    request: pytest.FixtureRequest, tmp_path: Path, backend: str
+) -> None:
+    variables = {"E3RG_MEMORY_BACKEND": backend, "E3RG_MEMORY_FOLDER": str(tmp_path / "memory")}
+    if backend == "s3":
+        request.getfixturevalue("s3_store")
+        variables |= s3_environment(request.getfixturevalue("s3_server").endpoint)
+    async with process_of(variables) as (channel, _):
+        await green(channel)
+        stub = open_stub(channel)
+        assert (await stub.GetStore(pb.GetStoreRequest())).card.backend == backend
+        listed = await stub.ListIdentities(pb.ListIdentitiesRequest())
+        assert [identity.id for identity in listed.identities] == [each.id for each in ready_identities()]
+
+
+async def test_a_process_whose_store_is_away_starts_red_says_why_and_becomes_green_by_itself(
+    s3_server: S3Server, s3_store: S3Backend
+) -> None:
+    proxy = S3Proxy(s3_server.port)
+    proxy.down()
+    try:
+        variables = {"E3RG_MEMORY_BACKEND": "s3", **s3_environment(proxy.endpoint)}
+        async with process_of(variables) as (channel, process):
+            assert process.stderr
+            while b'"not ready"' not in (line := await process.stderr.readline()):
+                assert line, "the process ended"
+            assert f"{proxy.endpoint} cannot be reached" in json.loads(line)["why"]
+            lights = health_pb2_grpc.HealthStub(channel)
+            light = await lights.Check(health_pb2.HealthCheckRequest(service=server.READINESS))
+            assert light.status == health_pb2.HealthCheckResponse.NOT_SERVING
+            stub = open_stub(channel)
+            with refused(grpc.StatusCode.UNAVAILABLE, f"{proxy.endpoint} cannot be reached"):
+                await stub.GetStore(pb.GetStoreRequest())
+            proxy.up()
+            await green(channel)
+            assert len((await stub.ListIdentities(pb.ListIdentitiesRequest())).identities) == len(
+                list(ready_identities())
+            )
+            proxy.down()
+            with refused(grpc.StatusCode.UNAVAILABLE, f"{proxy.endpoint} cannot be reached"):
+                await stub.ListIdentities(pb.ListIdentitiesRequest())
+            proxy.up()
+            proxy.answers = Stalling()
+            with refused(grpc.StatusCode.DEADLINE_EXCEEDED):
+                await stub.ListIdentities(pb.ListIdentitiesRequest(), timeout=0.5)
+    finally:
+        proxy.close()
+
+
+async def test_a_process_told_to_stop_while_its_store_is_away_stops() -> None:
+    variables = {"E3RG_MEMORY_BACKEND": "s3", **s3_environment("127.0.0.1:1")}
+    async with process_of(variables) as (_, process):
+        assert process.stderr
+        while b'"not ready"' not in (line := await process.stderr.readline()):
+            assert line, "the process ended"

@@ -177,9 +177,9 @@ async def test_one_emotion_drives_text_voice_and_face(stub: "Stub", cast: Cast) 
 
 async def test_a_voice_is_fitted_once_and_for_all_replicas(stub: "Stub", cast: Cast) -> None:
     await respond(stub, header(output=pb.OUTPUT_AUDIO))
-    (key,) = [key for key in cast.store.list("kept/") if "/derived/voice/" in key]
+    (key,) = [key for key in cast.store.objects if "/derived/voice/" in key]
     assert key.endswith(f"-{cast.voice.digest}")
-    assert (cast.store.get(key) or b"").endswith(b"a fitted voice")
+    assert cast.store.objects[key].endswith(b"a fitted voice")
     first, cast.voice = cast.voice, FakeVoice()
     elsewhere = Deployment()
     try:
@@ -596,7 +596,7 @@ async def test_a_voter_that_is_gone_is_on_record_and_the_turn_goes_on(stub: "Stu
 
 async def test_a_turn_that_cannot_be_kept_is_answered_all_the_same(stub: "Stub", cast: Cast) -> None:
     def full(operation: str, key: str) -> None:
-        if operation == "put":
+        if operation == "create":
             raise NotReady("the store is away; retry")
 
     cast.store.before = full

@@ -22,7 +22,6 @@ from services.common.errors import (
 from services.memory import checks, conversation
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import (
-    Backend,
     Consent,
     EmotionBank,
     NewIdentity,
@@ -33,7 +32,8 @@ from services.memory.domain import (
 )
 from services.memory.memory import Memory
 from services.memory.ready import ready_identities
-from tests.fakes import FakeStore
+from services.memory.store import Store, content_of
+from tests.fake_store import FakeStore
 
 ADA = NewIdentity(
     id="ada",
@@ -48,8 +48,18 @@ def turn(number: int) -> Turn:
     return Turn(f"turn-{number}", f"question {number}", "sad", f"answer {number}", "caring")
 
 
+def keys(store: Store, folder: str = "") -> list[str]:
+    return [entry.key for entry in store.list(folder)]
+
+
+def read(store: Store, key: str) -> bytes:
+    content = content_of(store.get(key))
+    assert content is not None
+    return content
+
+
 @pytest.fixture(params=["fake", "filesystem"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return FakeStore() if request.param == "fake" else FilesystemBackend(tmp_path)
 
 
@@ -61,7 +71,7 @@ def fake() -> FakeStore:
 # Identities.
 
 
-def test_an_added_identity_is_there_as_it_was_added(store: Backend) -> None:
+def test_an_added_identity_is_there_as_it_was_added(store: Store) -> None:
     memory = Memory(store)
     added = memory.add(ADA)
     assert (added.id, added.profile, added.emotion_bank) == ("ada", ADA.profile, "default")
@@ -74,14 +84,14 @@ def test_an_added_identity_is_there_as_it_was_added(store: Backend) -> None:
     assert again.reference("ada", ReferenceKind.VOICE) == ADA.voice
 
 
-def test_identities_are_listed_by_id(store: Backend) -> None:
+def test_identities_are_listed_by_id(store: Store) -> None:
     memory = Memory(store)
     for name in ("zoe", "a-b", "ab", "a"):
         memory.add(replace(ADA, id=name))
     assert [identity.id for identity in memory.identities()] == ["a", "a-b", "ab", "zoe"]
 
 
-def test_an_unknown_identity_is_not_found_and_never_another(store: Backend) -> None:
+def test_an_unknown_identity_is_not_found_and_never_another(store: Store) -> None:
     memory = Memory(store)
     memory.add(ADA)
     for ask in (
@@ -95,7 +105,7 @@ def test_an_unknown_identity_is_not_found_and_never_another(store: Backend) -> N
             ask()
 
 
-def test_a_taken_id_is_refused_and_what_is_there_stays(store: Backend) -> None:
+def test_a_taken_id_is_refused_and_what_is_there_stays(store: Store) -> None:
     memory = Memory(store)
     added = memory.add(ADA)
     objects = store.list("")
@@ -105,7 +115,7 @@ def test_a_taken_id_is_refused_and_what_is_there_stays(store: Backend) -> None:
     assert store.list("") == objects
 
 
-def test_of_many_who_add_the_same_id_at_once_one_wins_and_nothing_of_the_others_is_kept(store: Backend) -> None:
+def test_of_many_who_add_the_same_id_at_once_one_wins_and_nothing_of_the_others_is_kept(store: Store) -> None:
     replicas = [Memory(store) for _ in range(6)]
 
     def add(number: int) -> bool:
@@ -168,7 +178,7 @@ def test_a_name_that_is_not_allowed_is_refused_with_field_value_and_remedy(fake:
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "a b", "é", "a" * 64, "a_b", "a\n"])
-def test_a_conversation_or_turn_name_that_is_not_allowed_is_refused(store: Backend, name: str) -> None:
+def test_a_conversation_or_turn_name_that_is_not_allowed_is_refused(store: Store, name: str) -> None:
     memory = Memory(store)
     memory.add(ADA)
     objects = store.list("")
@@ -183,7 +193,7 @@ def test_a_conversation_or_turn_name_that_is_not_allowed_is_refused(store: Backe
 
 
 @pytest.mark.parametrize("name", ["a", "-", "A-1", "x" * 63])
-def test_every_allowed_conversation_name_works(store: Backend, name: str) -> None:
+def test_every_allowed_conversation_name_works(store: Store, name: str) -> None:
     memory = Memory(store)
     memory.add(ADA)
     memory.remember("ada", name, replace(turn(1), id=name))
@@ -229,30 +239,30 @@ def test_a_reference_over_the_limit_is_refused_and_one_at_the_limit_is_kept(fake
 
 
 @pytest.mark.parametrize("kind", list(ReferenceKind))
-def test_a_damaged_reference_is_never_served_and_the_error_names_it(store: Backend, kind: ReferenceKind) -> None:
+def test_a_damaged_reference_is_never_served_and_the_error_names_it(store: Store, kind: ReferenceKind) -> None:
     memory = Memory(store)
     added = memory.add(ADA)
     digest = (added.portrait if kind is ReferenceKind.PORTRAIT else added.voice).digest
-    (key,) = (key for key in store.list("kept/ada/") if key.endswith(digest))
-    content = bytearray(store.get(key) or b"")
+    (key,) = (key for key in keys(store, "kept/ada/") if key.endswith(digest))
+    content = bytearray(read(store, key))
     content[-1] ^= 1
     store.put(key, bytes(content))
     with pytest.raises(Damaged, match=re.escape(key)):
         memory.reference("ada", kind)
-    store.delete(key)
+    store.delete([key])
     with pytest.raises(Damaged, match=f"{re.escape(key)}.*missing"):
         memory.reference("ada", kind)
 
 
-def test_a_damaged_record_or_turn_is_never_served_and_the_identity_can_be_removed(store: Backend) -> None:
+def test_a_damaged_record_or_turn_is_never_served_and_the_identity_can_be_removed(store: Store) -> None:
     memory = Memory(store)
     memory.add(ADA)
     memory.remember("ada", "talk", turn(1))
-    (turn_key,) = (key for key in store.list("kept/ada/") if "/turns/" in key)
-    store.put(turn_key, (store.get(turn_key) or b"").replace(b"question", b"Question"))
+    (turn_key,) = (key for key in keys(store, "kept/ada/") if "/turns/" in key)
+    store.put(turn_key, read(store, turn_key).replace(b"question", b"Question"))
     with pytest.raises(Damaged, match=re.escape(turn_key)):
         memory.recall("ada", "talk", 4)
-    store.put("identities/ada", (store.get("identities/ada") or b"")[:-1])
+    store.put("identities/ada", read(store, "identities/ada")[:-1])
     with pytest.raises(Damaged, match="identities/ada"):
         memory.identity("ada")
     memory.remove("ada")
@@ -262,7 +272,7 @@ def test_a_damaged_record_or_turn_is_never_served_and_the_identity_can_be_remove
 # Emotion banks.
 
 
-def test_the_default_bank_has_all_that_the_wheel_has(store: Backend) -> None:
+def test_the_default_bank_has_all_that_the_wheel_has(store: Store) -> None:
     memory = Memory(store)
     memory.add(ADA)
     bank = memory.recall("ada", "", 0).emotion_bank
@@ -271,7 +281,7 @@ def test_the_default_bank_has_all_that_the_wheel_has(store: Backend) -> None:
     assert (len(bank.face_classes), len(bank.voice_styles)) == (8, 9)
 
 
-def test_a_stored_bank_is_recalled_with_the_identities_that_use_it(store: Backend) -> None:
+def test_a_stored_bank_is_recalled_with_the_identities_that_use_it(store: Store) -> None:
     memory = Memory(store)
     calm = EmotionBank("calm", ("neutral", "sad"), ("default", "whispering"))
     memory.banks.put(calm)
@@ -300,7 +310,7 @@ def test_a_bank_that_the_wheel_does_not_know_is_refused(fake: FakeStore, field: 
 # Turns.
 
 
-def test_the_last_turns_are_recalled_oldest_first(store: Backend) -> None:
+def test_the_last_turns_are_recalled_oldest_first(store: Store) -> None:
     memory = Memory(store)
     memory.add(ADA)
     for number in range(1, 13):
@@ -335,7 +345,7 @@ def test_long_turns_are_recalled_only_as_far_as_one_message_holds_them(fake: Fak
     assert 10 < len(turns) < conversation.RECALL_BYTES_MAX / 64_000
 
 
-def test_keeping_the_same_turn_id_again_changes_nothing(store: Backend) -> None:
+def test_keeping_the_same_turn_id_again_changes_nothing(store: Store) -> None:
     memory = Memory(store)
     memory.add(ADA)
     memory.remember("ada", "talk", turn(1))
@@ -347,7 +357,7 @@ def test_keeping_the_same_turn_id_again_changes_nothing(store: Backend) -> None:
     assert memory.recall("ada", "talk", 4).turns == (turn(1), turn(2))
 
 
-def test_writers_at_once_lose_nothing_and_every_reader_sees_one_order(store: Backend) -> None:
+def test_writers_at_once_lose_nothing_and_every_reader_sees_one_order(store: Store) -> None:
     replicas = [Memory(store) for _ in range(4)]
     replicas[0].add(ADA)
 
@@ -374,7 +384,7 @@ def test_a_writer_between_the_two_steps_of_another_gets_the_same_place_and_the_i
     entered: list[str] = []
 
     def come_between(operation: str, key: str) -> None:
-        if operation == "put" and "/turn-ids/" in key and not entered:
+        if operation == "create" and "/turn-ids/" in key and not entered:
             entered.append(key)
             memory.remember("ada", "talk", turn(3))
 
@@ -392,7 +402,7 @@ def test_the_same_turn_id_from_two_writers_at_once_is_one_turn(fake: FakeStore) 
     entered: list[str] = []
 
     def come_between(operation: str, key: str) -> None:
-        if operation == "put" and "/turn-ids/" in key and not entered:
+        if operation == "create" and "/turn-ids/" in key and not entered:
             entered.append(key)
             memory.remember("ada", "talk", turn(2))
             memory.remember("ada", "talk", turn(1))
@@ -403,7 +413,7 @@ def test_the_same_turn_id_from_two_writers_at_once_is_one_turn(fake: FakeStore) 
 
 
 @pytest.mark.parametrize("field", ["id", "user_text", "user_emotion", "reply_text", "reply_emotion"])
-def test_a_turn_with_an_empty_field_is_refused(store: Backend, field: str) -> None:
+def test_a_turn_with_an_empty_field_is_refused(store: Store, field: str) -> None:
     memory = Memory(store)
     memory.add(ADA)
     objects = store.list("")
@@ -421,7 +431,7 @@ def test_a_feeling_that_is_no_label_of_the_wheel_is_refused(fake: FakeStore, fie
         memory.remember("ada", "talk", Turn(**{**vars(turn(1)), field: "meh"}))
 
 
-def test_without_the_permission_no_turn_is_kept(store: Backend) -> None:
+def test_without_the_permission_no_turn_is_kept(store: Store) -> None:
     memory = Memory(store)
     memory.add(replace(ADA, consent=replace(ADA.consent, uses=(Use.ANIMATE_FACE, Use.CLONE_VOICE))))
     objects = store.list("")
@@ -433,7 +443,7 @@ def test_without_the_permission_no_turn_is_kept(store: Backend) -> None:
 # Removal.
 
 
-def test_a_removal_leaves_no_object_and_touches_no_other_identity(store: Backend) -> None:
+def test_a_removal_leaves_no_object_and_touches_no_other_identity(store: Store) -> None:
     memory = Memory(store)
     memory.add(replace(ADA, id="ada-2"))
     memory.remember("ada-2", "talk", turn(1))
@@ -448,7 +458,7 @@ def test_a_removal_leaves_no_object_and_touches_no_other_identity(store: Backend
         memory.recall("ada", "talk", 4)
 
 
-def test_nothing_of_a_removed_identity_is_in_the_next_of_that_name(store: Backend) -> None:
+def test_nothing_of_a_removed_identity_is_in_the_next_of_that_name(store: Store) -> None:
     memory = Memory(store)
     memory.add(ADA)
     memory.remember("ada", "talk", turn(1))
@@ -464,7 +474,7 @@ def test_a_turn_that_comes_during_the_removal_is_not_kept(fake: FakeStore, step:
     entered: list[str] = []
 
     def remove(operation: str, key: str) -> None:
-        if operation == "put" and f"/{step}/" in key and not entered:
+        if operation == "create" and f"/{step}/" in key and not entered:
             entered.append(key)
             Memory(fake).remove("ada")
 
@@ -481,7 +491,7 @@ def test_an_addition_that_a_removal_elsewhere_meets_is_whole_or_gone(fake: FakeS
     entered: list[str] = []
 
     def remove(operation: str, key: str) -> None:
-        wanted = ("put", "identities/ada") if moment == "before the record" else ("get", "removing/ada")
+        wanted = ("create", "identities/ada") if moment == "before the record" else ("get", "removing/ada")
         written = any(name.startswith("kept/") for name in fake.objects)
         if (operation, key) == wanted and written and not entered:
             entered.append(key)
@@ -635,7 +645,7 @@ def test_a_turn_killed_at_any_step_is_kept_or_not_and_kept_once_when_sent_again(
 
 def test_a_store_that_fails_in_the_middle_of_an_addition_leaves_nothing(fake: FakeStore) -> None:
     def fail(operation: str, key: str) -> None:
-        if (operation, key) == ("put", "identities/ada"):
+        if (operation, key) == ("create", "identities/ada"):
             raise NotReady("the store is away")
 
     fake.before = fail
@@ -647,7 +657,7 @@ def test_a_store_that_fails_in_the_middle_of_an_addition_leaves_nothing(fake: Fa
 # Ready identities.
 
 
-def test_the_ready_identities_are_there_from_the_start(store: Backend) -> None:
+def test_the_ready_identities_are_there_from_the_start(store: Store) -> None:
     memory = Memory(store, [ADA, replace(ADA, id="bob")])
     memory.prepare()
     assert [identity.id for identity in memory.identities()] == ["ada", "bob"]
@@ -656,18 +666,18 @@ def test_the_ready_identities_are_there_from_the_start(store: Backend) -> None:
     assert store.list("") == objects
 
 
-def test_a_removed_ready_identity_stays_removed_and_can_be_added_again(store: Backend) -> None:
+def test_a_removed_ready_identity_stays_removed_and_can_be_added_again(store: Store) -> None:
     Memory(store, [ADA]).prepare()
     Memory(store, [ADA]).remove("ada")
     again = Memory(store, [ADA])
     again.prepare()
     assert again.identities() == ()
-    assert store.list("") == ("removed/ada",)
+    assert keys(store) == ["removed/ada"]
     again.add(ADA)
     assert again.identity("ada").profile == ADA.profile
 
 
-def test_replicas_that_start_at_once_share_the_ready_identities(store: Backend) -> None:
+def test_replicas_that_start_at_once_share_the_ready_identities(store: Store) -> None:
     replicas = [Memory(store, [ADA]) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(Memory.prepare, replicas))

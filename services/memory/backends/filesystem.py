@@ -2,27 +2,29 @@
 
 A file is written and synced under a name of its own, then gets its key: by `link`, which fails when the key is taken,
 or by `rename`, which replaces. Both are atomic, so that a process killed at any instant leaves the old object or the
-new one; its half-written file has no key and goes at the next start.
+new one; its half-written file has no key and goes at the next start. What replaces or removes holds a lock of the
+kernel's on the key, which a killed process loses; whoever reads or creates needs none. A file holds the content and
+nothing else; its ETag is the SHA-256 of that.
 """
 
 import contextlib
+import fcntl
+import hashlib
+import heapq
 import os
-import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.common.errors import NotReady
-from services.memory.domain import Backend
+from services.memory.store import SAME, Entry, Object, Same, Store, check_folder, check_key
 
 LEFTOVER_AGE_S = 3600
 """A half-written file this old is of a process that died: no write takes so long."""
-
-_NAME = re.compile(r"[A-Za-z0-9-]{1,200}\Z")
 
 
 class Settings(BaseSettings):
@@ -35,7 +37,7 @@ class Settings(BaseSettings):
 
 
 class FilesystemBackend:
-    """Satisfies `services.memory.domain.Backend`.
+    """Satisfies `services.memory.store.Store`.
 
     Args:
         folder: Where the objects are.
@@ -47,89 +49,117 @@ class FilesystemBackend:
     def __init__(self, folder: Path) -> None:
         self._objects = folder / "objects"
         self._writing = folder / "writing"
-        with _reaching(folder):
-            for part in (self._objects, self._writing):
-                part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._locks = folder / "locks"
+        self.check()
+        with _reaching(self._writing):
             self._delete_leftovers()
-            probe = self._write(b"")
-            linked = probe.with_name(probe.name + "-link")
-            os.link(probe, linked)
-            linked.unlink()
-            probe.unlink()
 
-    def put(self, key: str, content: bytes, *, if_absent: bool = False) -> bool:
+    def put(self, key: str, content: bytes) -> str:
         """Writes an object; see the port."""
         path = self._path(key)
-        with _reaching(path):
-            written = self._write(content)
-            try:
-                return self._publish(written, path, if_absent)
-            finally:
-                written.unlink(missing_ok=True)
+        with _reaching(path), self._written(content) as written, self._locked(key):
+            self._publish(written, path, Path.replace)
+        return _etag(content)
 
-    def get(self, key: str) -> bytes | None:
-        """Returns the content; see the port."""
+    def create(self, key: str, content: bytes) -> str | None:
+        """Writes an object where none is; see the port."""
         path = self._path(key)
-        with _reaching(path):
+        with _reaching(path), self._written(content) as written:
             try:
-                return path.read_bytes()
-            except FileNotFoundError:
+                self._publish(written, path, os.link)
+            except FileExistsError:
                 return None
+        return _etag(content)
 
-    def list(self, prefix: str, limit: int | None = None) -> tuple[str, ...]:
-        """Returns the keys below `prefix`; see the port."""
-        if prefix and not prefix.endswith("/"):
-            raise ValueError(f"{prefix!r} is not a folder of keys; end it with '/'")
-        folder = self._path(prefix[:-1]) if prefix else self._objects
-        with _reaching(folder):
-            return tuple(islice(_walk(folder, prefix), limit))
+    def replace(self, key: str, content: bytes, etag: str) -> str | None:
+        """Writes an object in the place of another; see the port."""
+        path = self._path(key)
+        with _reaching(path), self._written(content) as written, self._locked(key):
+            there = _read(path)
+            if there is None or _etag(there) != etag:
+                return None
+            self._publish(written, path, Path.replace)
+        return _etag(content)
 
-    def delete(self, key: str) -> bool:
-        """Removes an object; see the port."""
+    def get(self, key: str, unless: str = "") -> Object | Same | None:
+        """Returns the object; see the port."""
         path = self._path(key)
         with _reaching(path):
-            try:
-                path.unlink()
-            except FileNotFoundError:
-                return False
-            _sync(path.parent)
-            self._delete_empty(path.parent)
-            return True
+            content = _read(path)
+        if content is None:
+            return None
+        found = Object(content, _etag(content))
+        return SAME if found.etag == unless else found
+
+    def list(self, folder: str, limit: int | None = None, after: str = "") -> tuple[Entry, ...]:
+        """Returns the objects below `folder`; see the port."""
+        check_folder(folder)
+        path = self._objects / folder
+        with _reaching(path):
+            return tuple(islice(_walk(path, folder, after), limit))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Removes objects; see the port."""
+        paths = {key: self._path(key) for key in keys}
+        with _reaching(self._objects):
+            for key, path in paths.items():
+                with self._locked(key):
+                    path.unlink(missing_ok=True)
+            for folder in {path.parent for path in paths.values()}:
+                _sync(folder)
+                self._delete_empty(folder)
+
+    def check(self) -> None:
+        """Makes the folder when it is not there, and tries to write to it; see the port."""
+        with _reaching(self._objects.parent):
+            for part in (self._objects, self._writing, self._locks):
+                part.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._written(b"") as probe, self._locked("probe"):
+                linked = probe.with_name(probe.name + "-link")
+                os.link(probe, linked)
+                linked.unlink()
 
     def close(self) -> None:
         """Holds nothing."""
 
     def _path(self, key: str) -> Path:
-        names = key.split("/")
-        if not all(_NAME.match(name) for name in names):
-            raise ValueError(f"{key!r} is not a key; its names are letters, digits and hyphens")
-        return self._objects.joinpath(*names)
+        check_key(key)
+        return self._objects.joinpath(*key.split("/"))
 
-    def _write(self, content: bytes) -> Path:
-        """Returns a synced file with `content` that nobody sees yet. `mkstemp` makes it readable by its owner only."""
+    @contextlib.contextmanager
+    def _written(self, content: bytes) -> Iterator[Path]:
+        """Yields a synced file with `content` that nobody sees yet. `mkstemp` makes it readable by its owner only."""
         number, name = tempfile.mkstemp(dir=self._writing)
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        return Path(name)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            yield Path(name)
+        finally:
+            Path(name).unlink(missing_ok=True)
 
-    def _publish(self, written: Path, path: Path, if_absent: bool) -> bool:
+    @contextlib.contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        """Keeps others off `key`, and off every 256th other one."""
+        number = os.open(self._locks / hashlib.sha256(key.encode()).hexdigest()[:2], os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(number)
+
+    def _publish(self, written: Path, path: Path, publish: Callable[[Path, Path], object]) -> None:
         while True:
             self._make_folder(path.parent)
             try:
-                if if_absent:
-                    os.link(written, path)
-                else:
-                    written.replace(path)
-            except FileExistsError:
-                return False
+                publish(written, path)
             except FileNotFoundError:
                 if not written.exists():
                     raise
                 continue  # A deletion took the empty folder away between the two steps.
             _sync(path.parent)
-            return True
+            return
 
     def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():
@@ -155,23 +185,41 @@ class FilesystemBackend:
                     path.unlink()
 
 
-def create() -> Backend:
+def create() -> Store:
     """Returns the store in the folder of the settings."""
     return FilesystemBackend(Settings().folder)
 
 
-def _walk(folder: Path, prefix: str) -> Iterator[str]:
-    """Yields the keys below `folder` in the order of code points: "a-b/c" before "a/c", for "-" is before "/"."""
+def _etag(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _walk(folder: Path, prefix: str, after: str) -> Iterator[Entry]:
+    """Yields the objects below `folder` in the order of code points: "a-b/c" before "a/c", for "-" is before "/".
+
+    A heap, for the first few of a hundred thousand are wanted more often than all.
+    """
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name + "/" if entry.is_dir() else entry.name for entry in entries)
+            names = [entry.name + "/" if entry.is_dir() else entry.name for entry in entries]
     except FileNotFoundError:
         return
-    for name in names:
+    heapq.heapify(names)
+    while names:
+        key = prefix + (name := heapq.heappop(names))
         if name.endswith("/"):
-            yield from _walk(folder / name, prefix + name)
-        else:
-            yield prefix + name
+            yield from _walk(folder / name, key, after)
+        elif key > after:
+            with contextlib.suppress(FileNotFoundError):  # Removed since the listing.
+                status = (folder / name).stat()
+                yield Entry(key, status.st_size, status.st_mtime)
 
 
 def _sync(folder: Path) -> None:

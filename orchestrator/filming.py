@@ -147,7 +147,9 @@ class Camera:
                 try:
                     return await self._call(scene, take)
                 except (Overloaded, NotReady, BackendFailed, DeadlineExceeded) as error:
-                    room_s = error.retry_after_s if isinstance(error, Overloaded) else None
+                    room_s = None  # seconds until a full line has room; a deadline that is too near stays so
+                    if isinstance(error, Overloaded) and not error.allow_more_s:
+                        room_s = error.retry_after_s
                     tries += room_s is None
                     failures += isinstance(error, BackendFailed | DeadlineExceeded)
                     exhausted = tries >= TRIES_MAX or failures > FAILURES_MAX

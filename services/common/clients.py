@@ -85,11 +85,12 @@ def translate(error: grpc.aio.AioRpcError, service: str) -> Exception:
         grpc.StatusCode.UNKNOWN,
     ):
         details = f"{service}: {details}"
-    retry_after_s = None
-    for key, value in error.trailing_metadata() or ():
-        if key == rpc.RETRY_AFTER_KEY:
-            retry_after_s = int(value) / 1000
-    return rpc.error_of(error.code(), details, retry_after_s)
+    told_s = {
+        key: int(value) / 1000
+        for key, value in error.trailing_metadata() or ()
+        if key in (rpc.RETRY_AFTER_KEY, rpc.ALLOW_MORE_KEY)
+    }
+    return rpc.error_of(error.code(), details, told_s.get(rpc.RETRY_AFTER_KEY), told_s.get(rpc.ALLOW_MORE_KEY, 0.0))
 
 
 async def responses(

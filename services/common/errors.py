@@ -8,7 +8,7 @@ ServiceError
 ├── FailedPrecondition  change the state of the system first
 ├── Unsupported         ask another service: this one has no such operation
 ├── NotReady            retry: it is loading or draining
-├── Overloaded          retry after `retry_after_s`: the line is full; without it, allow more time
+├── Overloaded          retry after `retry_after_s`; with `allow_more_s` more time where the deadline is near
 ├── DeadlineExceeded    allow more time
 ├── Damaged             nothing: a stored object is not what was written; the message names it, for the operator
 └── BackendFailed       nothing: the model failed; details are in the service's log
@@ -57,11 +57,19 @@ class NotReady(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """There is no room: retry after `retry_after_s`, or when that is None, elsewhere or with more time allowed."""
+    """There is no room.
 
-    def __init__(self, message: str, retry_after_s: float | None) -> None:
+    Args:
+        message: Why, and what to do.
+        retry_after_s: When there is likely to be room for a call like this one; None when never.
+        allow_more_s: How much more time this call would need, where only its deadline is in the way: then waiting gains
+            it nothing. 0 where the line is full.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None, allow_more_s: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.allow_more_s = allow_more_s
 
 
 class DeadlineExceeded(ServiceError):

@@ -30,6 +30,7 @@ STATUS_BY_ERROR: dict[type[BaseException], grpc.StatusCode] = {
 READ_OUT_S_MAX = 2.0
 READ_OUT_IDLE_S = 0.05
 RETRY_AFTER_KEY = "retry-after-ms"
+ALLOW_MORE_KEY = "allow-more-ms"
 
 _trace_id: contextvars.ContextVar[str] = contextvars.ContextVar("trace_id", default="")
 remaining_s = deadline.remaining_s
@@ -54,14 +55,16 @@ def status_of(error: BaseException) -> grpc.StatusCode:
     return grpc.StatusCode.INTERNAL
 
 
-def error_of(status: grpc.StatusCode, details: str, retry_after_s: float | None = None) -> errors.ServiceError:
+def error_of(
+    status: grpc.StatusCode, details: str, retry_after_s: float | None = None, allow_more_s: float = 0.0
+) -> errors.ServiceError:
     """Returns the error that the server had: the inverse of `status_of`."""
     match status:
         case grpc.StatusCode.INVALID_ARGUMENT:
             field, _, problem = details.partition(": ")
             return errors.InvalidRequest(field, problem) if problem else errors.InvalidRequest("request", details)
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return errors.Overloaded(details, retry_after_s)
+            return errors.Overloaded(details, retry_after_s, allow_more_s)
         case grpc.StatusCode.CANCELLED:
             return errors.NotReady(f"the call was cancelled by the server: {details}")
     for cls, mapped in STATUS_BY_ERROR.items():
@@ -151,8 +154,9 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
             yield
         except errors.ServiceError as error:
             status, details = status_of(error), str(error)
-            if isinstance(error, errors.Overloaded) and error.retry_after_s is not None:
-                context.set_trailing_metadata(((RETRY_AFTER_KEY, str(round(error.retry_after_s * 1000))),))
+            if isinstance(error, errors.Overloaded):
+                told = ((RETRY_AFTER_KEY, error.retry_after_s), (ALLOW_MORE_KEY, error.allow_more_s or None))
+                context.set_trailing_metadata(tuple((key, str(round(s * 1000))) for key, s in told if s is not None))
             if status is grpc.StatusCode.INTERNAL and not isinstance(error, errors.Damaged):
                 log.exception("call failed")
                 details = "internal error; the log of the service has the details"

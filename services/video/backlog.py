@@ -51,9 +51,10 @@ class Backlog:
     def promise(self, duration_s: float, tiers: Sequence[str], remaining_s: float | None) -> "Promise":
         """Accepts a call, at the best quality with which it can end in time.
 
-        A caller that set no deadline gets the best. A refusal has no `retry_after_s`: within the same deadline one
-        that waits gains nothing, because the backlog and the time that remains shrink alike. Another replica may take
-        it at once.
+        A caller that set no deadline gets the best. Within the same deadline one that waits gains nothing, because the
+        backlog and the time that remains shrink alike: `retry_after_s` is when a call that is allowed as much time as
+        this one could be taken, and None when that time is too short even for an idle renderer. Another replica may
+        take it at once.
 
         Args:
             duration_s: Seconds of speech.
@@ -102,7 +103,8 @@ class Backlog:
             f"{before_s:.1f} s of rendering are promised already and {duration_s:.1f} s of speech at the lowest"
             f" quality that may be used, {tiers[-1]!r}, cost {cost_s:.1f} s more, but the caller's deadline is in"
             f" {remaining_s:.1f} s; allow {late_s:.1f} s more, or ask another replica",
-            None,
+            retry_after_s=late_s if late_s <= before_s else None,
+            allow_more_s=late_s,
         )
 
     def _sum(self) -> float:

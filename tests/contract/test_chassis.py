@@ -148,7 +148,7 @@ async def test_an_error_in_the_model_is_the_same_error_at_the_caller(
     if error is errors.InvalidRequest:
         raised = errors.InvalidRequest("header.text", "too sad")
     elif error is errors.Overloaded:
-        raised = errors.Overloaded("full", 2.5)
+        raised = errors.Overloaded("full", 2.5, 1.5)
     else:
         raised = error("what the caller should know")
     lead.before = fail(raised)
@@ -160,6 +160,7 @@ async def test_an_error_in_the_model_is_the_same_error_at_the_caller(
     named = error in (errors.NotReady, errors.DeadlineExceeded)  # what may be the way to the service
     assert str(failure.value).startswith("mllm fake: ") == named
     assert getattr(failure.value, "retry_after_s", 0) == getattr(raised, "retry_after_s", 0)
+    assert getattr(failure.value, "allow_more_s", 0) == getattr(raised, "allow_more_s", 0)
 
 
 async def test_a_service_that_nobody_runs_is_named_and_may_be_tried_again() -> None:

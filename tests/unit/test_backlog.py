@@ -53,15 +53,17 @@ def test_the_best_tier_that_ends_in_time_is_promised(backlog: Backlog, remaining
         assert second.quality == quality
 
 
-@pytest.mark.parametrize(("remaining_s", "late_s"), [(9.0, 1.0), (2.0, 8.0), (0.0, 10.0)])
-def test_what_cannot_end_in_time_is_refused_and_waiting_is_of_no_use(
-    backlog: Backlog, remaining_s: float, late_s: float
+@pytest.mark.parametrize(
+    ("remaining_s", "late_s", "retry_after_s"), [(9.0, 1.0, 1.0), (2.0, 8.0, 8.0), (1.0, 9.0, None), (0.0, 10.0, None)]
+)
+def test_what_cannot_end_in_time_is_refused_with_what_it_lacks_and_when_to_come_again(
+    backlog: Backlog, remaining_s: float, late_s: float, retry_after_s: float | None
 ) -> None:
     with backlog.promise(0.4, TIERS, None):
         for ask in (backlog.check, backlog.promise):
             with pytest.raises(Overloaded, match=rf"8\.0 s of rendering are .* allow {late_s} s more") as refusal:
                 ask(0.4, TIERS, remaining_s)
-            assert refusal.value.retry_after_s is None
+            assert (refusal.value.allow_more_s, refusal.value.retry_after_s) == (late_s, retry_after_s)
         assert backlog.seconds == 8
         backlog.check(0.4, TIERS, remaining_s + late_s)
         assert backlog.seconds == 8

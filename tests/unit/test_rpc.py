@@ -18,7 +18,7 @@ from services.common import errors, rpc
         (errors.FailedPrecondition("wheel"), grpc.StatusCode.FAILED_PRECONDITION, errors.FailedPrecondition),
         (errors.Unsupported("no ears"), grpc.StatusCode.UNIMPLEMENTED, errors.Unsupported),
         (errors.NotReady("loading"), grpc.StatusCode.UNAVAILABLE, errors.NotReady),
-        (errors.Overloaded("full", 2.5), grpc.StatusCode.RESOURCE_EXHAUSTED, errors.Overloaded),
+        (errors.Overloaded("full", 2.5, 1.5), grpc.StatusCode.RESOURCE_EXHAUSTED, errors.Overloaded),
         (errors.DeadlineExceeded("too slow"), grpc.StatusCode.DEADLINE_EXCEEDED, errors.DeadlineExceeded),
         (errors.BackendFailed("broken"), grpc.StatusCode.INTERNAL, errors.BackendFailed),
         (errors.Damaged("objects/x"), grpc.StatusCode.INTERNAL, errors.BackendFailed),
@@ -28,11 +28,12 @@ def test_an_error_becomes_a_status_and_the_same_error_again(
     error: errors.ServiceError, status: grpc.StatusCode, back: type[errors.ServiceError]
 ) -> None:
     assert rpc.status_of(error) is status
-    again = rpc.error_of(status, str(error), 2.5)
+    again = rpc.error_of(status, str(error), 2.5, 1.5)
     assert type(again) is back
     assert str(again) == str(error)
     assert getattr(again, "field", "") == getattr(error, "field", "")
     assert getattr(again, "retry_after_s", 0) == getattr(error, "retry_after_s", 0)
+    assert getattr(again, "allow_more_s", 0) == getattr(error, "allow_more_s", 0)
 
 
 def _all_errors(cls: type[errors.ServiceError] = errors.ServiceError) -> list[type[errors.ServiceError]]:

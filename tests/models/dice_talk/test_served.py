@@ -124,7 +124,9 @@ async def test_the_tier_is_lowered_and_the_call_refused_where_the_deadline_asks_
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "of rendering are promised already") as failure:
         async for _part in stub.Animate(order(0.5), timeout=30):
             pass
-    assert "retry-after-ms" not in dict(failure.value.trailing_metadata() or ())  # waiting would not help
+    told = dict(failure.value.trailing_metadata() or ())
+    assert int(told["allow-more-ms"]) > 0
+    assert "retry-after-ms" not in told  # it is idle
 
 
 async def test_a_film_that_nobody_wants_any_more_stops_at_the_call_that_runs(

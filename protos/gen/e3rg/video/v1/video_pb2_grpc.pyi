@@ -50,7 +50,8 @@ class VideoServiceStub:
     Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
     longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
     service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
-    end after the caller's deadline: then without `retry-after-ms`, since waiting gains nothing within that deadline.
+    end after the caller's deadline: `allow-more-ms` in the trailing metadata is how much more time it needs, and
+    `retry-after-ms` when a call that is allowed as much time as this one could be taken (absent: never).
     """
 
 class VideoServiceAsyncStub:
@@ -85,7 +86,8 @@ class VideoServiceAsyncStub:
     Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
     longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
     service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
-    end after the caller's deadline: then without `retry-after-ms`, since waiting gains nothing within that deadline.
+    end after the caller's deadline: `allow-more-ms` in the trailing metadata is how much more time it needs, and
+    `retry-after-ms` when a call that is allowed as much time as this one could be taken (absent: never).
     """
 
 class VideoServiceServicer(metaclass=abc.ABCMeta):
@@ -126,7 +128,8 @@ class VideoServiceServicer(metaclass=abc.ABCMeta):
         Errors: INVALID_ARGUMENT when the header is missing, the portrait cannot be used, speech is malformed, or it is
         longer than the header said or the model takes at once; FAILED_PRECONDITION when the ontology hash is not this
         service's; RESOURCE_EXHAUSTED also when what is promised already and what this would cost, at the lowest quality,
-        end after the caller's deadline: then without `retry-after-ms`, since waiting gains nothing within that deadline.
+        end after the caller's deadline: `allow-more-ms` in the trailing metadata is how much more time it needs, and
+        `retry-after-ms` when a call that is allowed as much time as this one could be taken (absent: never).
         """
 
 def add_VideoServiceServicer_to_server(servicer: VideoServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -148,7 +148,7 @@ async def test_what_no_replica_can_end_in_time_is_tried_and_not_waited_for() -> 
 async def test_a_deadline_that_a_busy_replica_cannot_keep_is_not_waited_for() -> None:
     painter = busy(19)  # it owes 19 s when a draft of 0.64 s takes 4.75 s and there are 20
     async with studio(painter) as stage:
-        with pytest.raises(BackendFailed, match=r"segment 1 .* allow 3\.[78] s more"):
+        with pytest.raises(BackendFailed, match=r"segment 1 .* allow 3\.\d s more"):
             await film(stage)
         assert stage.sent == [0] * TRIES_MAX
         go(painter)

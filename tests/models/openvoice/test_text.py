@@ -127,3 +127,10 @@ def test_sounds_last_to_the_end_and_short_gaps_belong_to_their_neighbours() -> N
     assert [sound.symbol for sound in lips.timeline(symbols, ends, lips.IPA, rest=300)].count("_") == 3
     moved = lips.timeline(["ay"], [1000], lips.ARPABET, rest=300)
     assert [(sound.viseme, sound.end) for sound in moved] == [("aa", 600), ("I", 1000)]
+
+
+def test_a_file_of_bert_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").symlink_to(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
+        WordFeatures(tmp_path, "cpu", torch.float32)

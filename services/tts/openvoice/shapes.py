@@ -2,7 +2,8 @@
 """The mouth shapes (Oculus) of the sounds of MeloTTS' other languages. Of sounds that move the mouth two, for `lips`.
 
 The classes are those of `lips`: a sound has the shape of the English sound that is made at the same place. Stress and
-length marks, the tilde of French and the silent first letter of Korean have none: their time goes to their neighbours.
+length marks, the tilde of French, the silent first letter of Korean and the held consonant of Japanese (q) have none:
+their time goes to their neighbours.
 """
 
 from collections.abc import Mapping
@@ -94,6 +95,25 @@ PINYIN: Final = _shapes(
     }
 )
 """Initials and finals, as MeloTTS writes them; a final of three sounds shows the first two."""
+
+JAPANESE: Final = _shapes(
+    {
+        "PP": "p py b by m my",
+        "FF": "f",
+        "DD": "t ty d dy",
+        "kk": "k ky g gy h hy",
+        "CH": "ch j sh y zy",
+        "SS": "s ts z",
+        "nn": "n ny N",
+        "RR": "r ry",
+        "aa": "a a:",
+        "E": "e e:",
+        "I": "i i:",
+        "O": "o o:",
+        "U": "u u: w",
+    }
+)
+"""Long vowels are sounds of their own; N is the nasal that is a syllable."""
 
 JAMO: Final = _shapes(
     {

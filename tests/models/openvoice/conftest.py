@@ -14,8 +14,9 @@ torch.set_num_threads(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lets jieba be compiled, whose regular expressions are no raw strings."""
+    """Lets jieba be compiled, whose regular expressions are no raw strings, and pykakasi's old interface be used."""
     config.addinivalue_line("filterwarnings", "ignore:invalid escape sequence")
+    config.addinivalue_line("filterwarnings", "ignore:Call to deprecated method:DeprecationWarning")
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,22 @@
-"""Reads Spanish, French, Korean and Chinese with MeloTTS' own front-ends and with ours, and compares.
+"""Reads Spanish, French, Japanese, Korean and Chinese with MeloTTS' own front-ends and with ours, and compares.
 
     python -m tests.models.openvoice.languages_against_upstream --melo FOLDER LANGUAGE [--write-golden]
 
-The folder is a checkout of MeloTTS, the language es, fr, ko or zh. Wanted besides are the packages that MeloTTS pins.
-Its BERTs are not: both sides are given the word pieces of made-up vocabularies, so what is compared is what is read of
-the pieces, not how a published BERT cuts. French is compared with upstream's liaisons undone: upstream appends them to
-its dictionary, for ever, so that what it says depends on what it said before.
+The folder is a checkout of MeloTTS, the language es, fr, ja, ko or zh. Wanted besides are the packages that MeloTTS
+pins. Its BERTs are not: both sides are given the word pieces of made-up vocabularies, so what is compared is what is
+read of the pieces, not how a published BERT cuts. French is compared with upstream's liaisons undone: upstream appends
+them to its dictionary, for ever, so that what it says depends on what it said before. Of Japanese every row of three
+katakana is compared besides.
 """
 
 import argparse
 import importlib
 import json
-import random
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from itertools import chain, product
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -22,42 +24,26 @@ from typing import Any
 from services.tts.openvoice.text.lexicon import DICTIONARY, read_words
 from services.tts.openvoice.text.openvoice import Pronouncer
 from services.tts.openvoice.text.word_pieces import Phones, spread
-from tests.models.openvoice.words import MODELS, tokenizer
+from tests.models.openvoice.made_up_texts import made_up
+from tests.models.openvoice.words import MODELS, kana, tokenizer
 
 GOLDEN = Path(__file__).with_name("golden")
-LETTERS = {"es": "abcdefghijklmnopqrstuvwxyzáéíóúñü", "fr": "abcdefghijklmnopqrstuvwxyzàâçéèêëîïôùû"}
-ODD = {
-    "es": "1789 21 3 2005 1000000 covid19 A&B (sí) «no» ¿qué? ¡ay! EE.UU. ... … ' / % * + = @ ñandú iPhone — ~ x² ½ °",
-    "fr": "1789 21 71 3 2005 1000000 1er 2e covid19 A&B (oui) l'eau aujourd'hui c'est-à-dire ... … / % * + = œuf — ~ °",
-}
-KOREAN = (
-    "나는 우리가 선생님께서 친구들이 어머니는 강아지가 한국은 IT회사는 옆집 할머니가",
-    "밥을 값을 꽃을 3권을 12개를 넓은 앞문을 국물을 mp3 file을 2024년 3일에 흙냄새를 신라의 물건을 음악을 닭고기를",
-    "먹었습니다. 읽는다! 잃어버렸어요. 좋아해요? 있다. 않았다, 갔어요. 거예요. 찾았다. 넣었지. 끓인다… 맡았습니다.",
-)
-CHINESE = (
-    "我 你 他们 小王 这个孩子 我的朋友 老李 妈妈 李小姐 大家",
-    "昨天 今天早上 一直 不 都 也不 正在 已经 很想 只好",
-    "看一看 买了 喜欢 想起来 走进去 听一听 不要 吃不了 找到了 读过 写 洗洗",
-    "一本书 一个苹果 桌子上的花 纸老虎 展览馆 水果 一块儿 第一名 五百一十个人 女子 石头 machine learning 儿子 AI 3.14",
-    "吧。 呢？ 啊！ ， 。 …… 了。 ； ——",  # noqa: RUF001 - Chinese signs
-)
-
 Row = dict[str, Any]
 
 
 def main() -> None:
     """Compares, prints how many texts differ, and stops with an error if one does."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("language", choices=["es", "fr", "ko", "zh"])
+    parser.add_argument("language", choices=["es", "fr", "ja", "ko", "zh"])
     parser.add_argument("--melo", type=Path, required=True)
     parser.add_argument("--made-up", type=int, default=400, help="texts that are made up besides")
     parser.add_argument("--write-golden", action="store_true")
     asked = parser.parse_args()
     golden = GOLDEN / f"{asked.language}.json"
     written = [row["text"] for row in json.loads(golden.read_text("utf-8"))]
-    texts = [*written, *_made_up(asked.language, asked.made_up)]
-    upstream, ours = {"es": _latin, "fr": _latin, "ko": _korean, "zh": _chinese}[asked.language](asked, texts)
+    texts = [*written, *made_up(asked.language, asked.made_up)]
+    readers = {"es": _latin, "fr": _latin, "ja": _japanese, "ko": _korean, "zh": _chinese}
+    upstream, ours = readers[asked.language](asked, texts)
     rows = [_row(text, upstream) for text in texts]
     wrong = [row["text"] for row in rows if ours(row) != _said(row)]
     symbols = set(importlib.import_module("melo.text.symbols").symbols)
@@ -86,32 +72,6 @@ def _row(text: str, upstream: Any) -> Row:
     phones, tones, counts = upstream.g2p(normal)
     pieces = upstream.tokenizer.tokenize(normal)
     return {"text": text, "normal": normal, "pieces": pieces, "phones": phones, "tones": tones, "counts": counts}
-
-
-def _made_up(language: str, count: int) -> Iterator[str]:
-    chance = random.Random(3)
-    if language in LETTERS:
-        odd = ODD[language].split()
-        words = sorted(set(re.findall(r"[^\W\d]+", " ".join(odd)))) + _words(language, chance)
-        for _ in range(count):
-            text = []
-            for _ in range(chance.randint(1, 20)):
-                new = "".join(chance.choices(LETTERS[language], k=chance.randint(1, 12)))
-                word = chance.choices([chance.choice(words), chance.choice(odd), new], [78, 14, 8])[0]
-                text.append(
-                    (word.capitalize() if chance.random() < 0.15 else word) + chance.choice([*[""] * 8, *",.!?;:"])
-                )
-            yield " ".join(text)
-    else:
-        joint, parts = (" ", KOREAN) if language == "ko" else ("", CHINESE)
-        for _ in range(count):
-            yield joint.join(chance.choice(part.split()) for part in parts)
-
-
-def _words(language: str, chance: random.Random) -> list[str]:
-    crf_words = importlib.import_module("services.tts.openvoice.text.crf_words")
-    rows = crf_words.Dictionary(f"gruut_lang_{language}")._words.execute("SELECT word FROM word_phonemes ORDER BY id")
-    return chance.sample([word for (word,) in rows], 4000)
 
 
 def _open(melo_folder: Path, cut: Callable[[str], list[str]]) -> None:
@@ -168,6 +128,31 @@ def _latin(asked: argparse.Namespace, texts: Sequence[str]) -> tuple[Any, Callab
         normal = ours.normal(text) if asked.language == "es" else ours.normal(text, reader._abbreviations)
         known = set(importlib.import_module("melo.text.symbols").symbols) | {"UNK"}
         return normal, said_by(ours.word_pieces.phones(row["pieces"], reader.say, known, ours.TONE), ours.TONE)
+
+    return upstream, read_row
+
+
+def _japanese(asked: argparse.Namespace, texts: Sequence[str]) -> tuple[Any, Callable[[Row], Any]]:
+    japanese: Any = importlib.import_module("services.tts.openvoice.text.japanese")
+    reader = japanese.create(MODELS)
+    with tempfile.TemporaryDirectory() as folder:
+        words = kana(Path(folder)).word_tokenizer.tokenize("".join(map(reader.normal, texts)))
+        # Every other word is known whole; of the others a beginning of two kana.
+        whole = sorted(set(words))
+        words = kana(Path(folder), [*whole[::2], *(word[:2] for word in whole[1::2])])
+    _open(asked.melo, words.tokenize)
+    upstream = importlib.import_module("melo.text.japanese")
+    known = set(importlib.import_module("melo.text.symbols").symbols)
+    signs = [chr(code) for code in range(ord("ァ"), ord("ー") + 1)]
+    for together in map("".join, chain.from_iterable(product(signs, repeat=length) for length in (1, 2, 3))):
+        if upstream.kata2phoneme(together) != japanese.sounds(together):
+            raise SystemExit(f"{together} has other sounds")
+
+    def read_row(row: Row) -> Any:
+        phones = japanese.word_pieces.phones(
+            japanese.word_pieces.with_pauses(row["pieces"]), japanese.sounds, known, japanese.TONE
+        )
+        return reader.normal(row["text"]), said_by(phones, japanese.TONE)
 
     return upstream, read_row
 

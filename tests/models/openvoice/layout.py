@@ -10,7 +10,7 @@ import torch
 from services.tts.openvoice import shapes
 from services.tts.openvoice.lips import ARPABET
 from tests.models.openvoice import tiny
-from tests.models.openvoice.words import MODELS, letters, tokenizer, write_bert
+from tests.models.openvoice.words import MODELS, kana, letters, tokenizer, write_bert
 
 ACCENTS = ("EN-US", "EN_INDIA", "EN-Default")
 MARKS = ("!", "?", "…", ",", ".", "'", "-", "¿", "¡", "SP", "UNK")
@@ -47,6 +47,7 @@ def write_melo(root: Path) -> Path:
 LANGUAGES = {
     "es": ("MeloTTS-Spanish", "ES", "bert-base-spanish-wwm-uncased", [*shapes.SPANISH, "ˈ", "ˌ", "ː"]),
     "fr": ("MeloTTS-French", "FR", "bert-base-french-europeana-cased", [*shapes.FRENCH, "ˈ", "ˌ", "ː", "\u0303"]),
+    "ja": ("MeloTTS-Japanese", "JP", "bert-base-japanese-v3", [*shapes.JAPANESE, "q"]),
     "ko": ("MeloTTS-Korean", "KR", "bert-kor-base", [*shapes.JAMO, "ᄋ"]),
     "zh": ("MeloTTS-Chinese", "ZH", "bert-base-multilingual-uncased", [*{**ARPABET, **shapes.PINYIN}]),
 }
@@ -66,7 +67,8 @@ def write_language(root: Path, language: str, texts: Sequence[str]) -> dict[str,
     tiny.write_melo(root / folder, config)
     tiny.write_converter(root / "checkpoints_v2" / "converter", tiny.converter_config("v2"))
     _write_colour(root / f"checkpoints_v2/base_speakers/ses/{speaker.lower()}.pth", config["model"]["gin_channels"])
-    write_bert(root / bert, letters(texts, is_lower=bert.endswith("uncased")))
+    words = kana(root / bert) if language == "ja" else letters(texts, is_lower=bert.endswith("uncased"))
+    write_bert(root / bert, words)
     return settings(root, BASE_SPEAKER="melo", MELO=folder)
 
 

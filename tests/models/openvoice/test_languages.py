@@ -34,11 +34,12 @@ KNOWN = frozenset(json.loads((Path(__file__).with_name("golden") / "text.json").
 TEXTS = {
     "es": "¡Qué noticia! Cuesta 1.250 euros; el Sr. García nació en 1984. Hoy hace 5 °C.",
     "fr": "Quelle nouvelle ! L’œuf de M. Dupont coûte 12,5 €, n'est-ce pas ?",
+    "ja": "おめでとう！すごーい、本当によく頑張りましたね。合格は12.5%、時々は1,250人だそうです。",
     "ko": "축하해요! 정말 잘했어요. 사과 3개와 AI 회사.",
     "zh": "太好了！恭喜你，这是你应得的。我们去shopping mall吧，打9.5折。",
 }
 TIMEOUT_S = 300
-SILENT = set("_ˈˌː\u0303ᄋ…,.!?¿¡'-")
+SILENT = set("_ˈˌː\u0303ᄋq…,.!?¿¡'-")
 """Symbols that the mouth does not move for."""
 
 
@@ -56,7 +57,7 @@ def wanted(row: dict[str, Any]) -> list[list[Any]]:
     return [row["phones"], row["tones"], row["counts"]]
 
 
-@pytest.mark.parametrize(("code", "first_tone"), [("es", 12), ("fr", 13), ("ko", 11)])
+@pytest.mark.parametrize(("code", "first_tone"), [("es", 12), ("fr", 13), ("ja", 6), ("ko", 11)])
 def test_words_are_read_as_upstream_reads_them(code: str, first_tone: int, readers: dict[str, Any]) -> None:
     for row in GOLDEN[code]:
         text, phones = readers[code].read(row["text"], lambda _, pieces=row["pieces"]: pieces, KNOWN)
@@ -97,7 +98,7 @@ def test_a_checkpoint_of_the_language_speaks(
     assert len({sound.symbol for sound in sounds}) > 12
     with pytest.raises(InvalidRequest, match=rf"header\.profile\.language: .*; .*{code}"):
         Voices(backend, 1).check(Profile("", "", "", "en"), Delivery("default", 0.0))
-    with pytest.raises(InvalidRequest, match=r"nothing that can be said in (Spanish|French|Korean|Chinese)"):
+    with pytest.raises(InvalidRequest, match=r"nothing that can be said in (Spanish|French|Japanese|Korean|Chinese)"):
         list(backend.speak(["..."], voice, CALM))
 
 
@@ -122,6 +123,9 @@ def test_it_is_served_in_its_language(tmp_path: Path) -> None:
         ("es", "num2words", ["spanish", "crf_words"]),
         ("fr", "pycrfsuite", ["french", "crf_words"]),
         ("fr", "gruut_lang_fr", []),
+        ("ja", "pykakasi", ["japanese"]),
+        ("ja", "fugashi", []),
+        ("ja", "unidic_lite", []),
         ("ko", "jamo", ["korean"]),
         ("zh", "pypinyin", ["chinese", "tones"]),
     ],
@@ -144,12 +148,12 @@ def test_a_missing_table_is_named(code: str, tmp_path: Path) -> None:
         open_reader(language, tmp_path)
 
 
-def test_japanese_has_no_reader_and_the_languages_that_have_are_named(tmp_path: Path) -> None:
-    tiny.write_melo(tmp_path / "MeloTTS-Japanese", tiny.melo_config(speakers=("JP",)))
+def test_a_language_without_a_reader_is_refused_and_those_that_have_one_are_named(tmp_path: Path) -> None:
+    tiny.write_melo(tmp_path / "MeloTTS-German", tiny.melo_config(speakers=("DE",)))
     with pytest.raises(
-        ValueError, match=r"speaks JP, which has no reader.*: English, Spanish, French, Korean, Chinese"
+        ValueError, match=r"speaks DE, which has no reader.*: English, Spanish, French, Japanese, Korean, Chinese"
     ):
-        language_of(tmp_path / "MeloTTS-Japanese")
+        language_of(tmp_path / "MeloTTS-German")
 
 
 def test_a_checkpoint_without_the_symbols_of_its_language_is_refused(
@@ -167,6 +171,7 @@ def test_a_checkpoint_without_the_symbols_of_its_language_is_refused(
     [
         ("es", "El Sr. García: 1.250 € y 12,5 %. 5 °C, 1º.", "el señor garcía, 1250 euros y 12 coma 5 por ciento."),
         ("fr", "Il coûte 1 250 € ou 12,5 %, M. Roy.", "Il coûte 1250 euros ou 12 virgule 5 pour cent, monsieur Roy."),
+        ("ja", "1,250円の12.5%と25℃と$5。", "センニヒャクゴジュウエンノジュウニテンゴパーセントトニジュウゴドトゴドル"),
         ("ko", "1,250 명의 12.5% 25℃", "1250 명의 12 점 5퍼센트 25도"),
         ("zh", "1984年涨了12.5%，￥1,250。", "一九八四年涨了百分之十二点五,一千二百五十元."),
     ],
@@ -179,7 +184,7 @@ def test_numbers_keep_their_units_and_are_not_cut_in_two(
     assert said == wanted
 
 
-def test_chinese_and_korean_are_cut_at_their_own_signs() -> None:
+def test_chinese_korean_and_japanese_are_cut_at_their_own_signs() -> None:
     assert [each.text for each in cutting.cut("太好了！恭喜你。“真的？”是1.75米；走吧……好", 60)] == [
         "太好了!",
         "恭喜你.",
@@ -188,6 +193,12 @@ def test_chinese_and_korean_are_cut_at_their_own_signs() -> None:
         "走吧……好",
     ]
     assert [each.text for each in cutting.cut("축하해요! 네. 잘했어요", 90)] == ["축하해요!", "네.", "잘했어요"]
+    assert [each.text for each in cutting.cut("えっ？「はい。」と言った。そう、です", 60)] == [
+        "えっ?",
+        "「はい.」",
+        "と言った.",
+        "そう、です",
+    ]
     pieces = cutting.cut("我们走" * 30 + "，" + "你" * 130, 60)
     assert all(len(each.text) <= 60 for each in pieces)
     assert "".join(each.text for each in pieces).replace(" ", "") == "我们走" * 30 + "," + "你" * 130

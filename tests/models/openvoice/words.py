@@ -1,4 +1,4 @@
-"""A BERT with the words of `bert-base-uncased` and made-up weights."""
+"""BERTs with made-up weights: with the words of `bert-base-uncased`, with letters, with kana."""
 
 import json
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+from transformers import BertConfig, BertForMaskedLM, BertJapaneseTokenizer, BertTokenizerFast
 
 MODELS = Path(__file__).parents[3] / ".models"
 MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -29,6 +29,22 @@ def letters(texts: Sequence[str], is_lower: bool) -> Any:
     kept = [*MARKS, *found, *(f"##{letter}" for letter in found)]
     vocabulary = {word: place for place, word in enumerate(kept)}
     return BertTokenizerFast(vocab=vocabulary, do_lower_case=is_lower, strip_accents=False)
+
+
+def kana(folder: Path, pieces: Sequence[str] = ()) -> Any:
+    """Returns the tokenizer of `bert-base-japanese-v3`: UniDic's words, cut into kana and the given pieces.
+
+    Args:
+        folder: Where its words are written to, for it reads them from a file.
+        pieces: Of words; those that go on begin with "##".
+    """
+    signs = [chr(code) for code in range(ord("ァ"), ord("ー") + 1)]
+    path = folder / "vocab.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(dict.fromkeys([*MARKS, *signs, *(f"##{sign}" for sign in signs), *pieces])), "utf-8")
+    return BertJapaneseTokenizer(
+        str(path), do_lower_case=False, word_tokenizer_type="mecab", mecab_kwargs={"mecab_dic": "unidic_lite"}
+    )
 
 
 def write_bert(folder: Path, words: Any, layers: int = 4) -> Path:

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - Chinese signs are meant
-"""Cuts Chinese and Korean into sentences: their signs need no space behind them, their characters are syllables."""
+"""Cuts Chinese, Japanese and Korean into sentences: their signs need no space behind them, few characters say much."""
 
 import re
 from typing import Final

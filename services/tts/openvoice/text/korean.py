@@ -22,7 +22,7 @@ from services.tts.openvoice.text import word_pieces
 from services.tts.openvoice.text.cutting import cut
 from services.tts.openvoice.text.lexicon import DICTIONARY, read_words
 from services.tts.openvoice.text.tables import assigned, source
-from services.tts.openvoice.text.word_pieces import PADDING, UNREADABLE, Phones
+from services.tts.openvoice.text.word_pieces import PADDING, Phones
 from services.tts.speech.sentences import Sentence
 
 TONE: Final = 11
@@ -110,7 +110,7 @@ class Korean:
     ) -> tuple[str, Phones]:
         """Returns the sentence as BERT is given it, and its symbols."""
         text = normal(sentence, self._latin, self._signs)
-        return text, word_pieces.phones(_with_pauses(pieces(text)), self.say, known, TONE)
+        return text, word_pieces.phones(word_pieces.with_pauses(pieces(text)), self.say, known, TONE)
 
     def say(self, token: str) -> Iterable[str]:
         """Returns the symbols of a word or mark."""
@@ -145,11 +145,6 @@ def normal(text: str, latin: Words, signs: Words) -> str:
     text = _HAN.sub("", text.strip())
     text = re.sub("|".join(map(re.escape, signs)), lambda found: signs[found[0]], text)
     return re.sub("[A-Za-z]+", lambda found: latin.get(found[0], found[0]), text).lower()
-
-
-def _with_pauses(pieces: Sequence[str]) -> list[str]:
-    """What BERT does not know is a pause in Korean."""
-    return [PADDING if piece == UNREADABLE else piece for piece in pieces]
 
 
 def _open_package() -> Path:

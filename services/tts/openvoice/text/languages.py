@@ -62,6 +62,7 @@ LANGUAGES: Final = (
     ENGLISH,
     Language("es", "Spanish", ("ES", "SP"), 5, "bert-base-spanish-wwm-uncased", "spanish"),
     Language("fr", "French", ("FR",), 6, "bert-base-french-europeana-cased", "french"),
+    Language("ja", "Japanese", ("JP",), 1, "bert-base-japanese-v3", "japanese"),
     Language("ko", "Korean", ("KR",), 4, "bert-kor-base", "korean"),
     # Of Chinese with English words in it, which is what upstream speaks Chinese as.
     Language("zh", "Chinese", ("ZH",), 3, "bert-base-multilingual-uncased", "chinese"),

@@ -35,6 +35,11 @@ def groups(word_pieces: Sequence[str]) -> list[list[str]]:
     return words
 
 
+def with_pauses(word_pieces: Sequence[str]) -> list[str]:
+    """Makes pauses of what BERT does not know, as Korean and Japanese are spoken."""
+    return [PADDING if piece == UNREADABLE else piece for piece in word_pieces]
+
+
 def spread(symbols: int, pieces: int) -> list[int]:
     """Returns how many symbols each piece of a word is given: as evenly as can be, the first ones more."""
     share, more = divmod(symbols, pieces)

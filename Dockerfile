@@ -48,7 +48,8 @@ ENTRYPOINT ["python", "-m", "services.understanding"]
 
 FROM service AS memory
 # A volume of this name keeps what is remembered; it has to be writable by user 10001.
-ENV E3RG_MEMORY_FOLDER=/data
+ENV E3RG_MEMORY_FOLDER=/data \
+    E3RG_MEMORY_MODELS_DIR=/models
 ENTRYPOINT ["python", "-m", "services.memory"]
 
 FROM service AS tts

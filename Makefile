@@ -28,13 +28,16 @@ export E3RG_DEMO_AUDIO := $(value AUDIO)
 export E3RG_DEMO_VIDEO := $(value VIDEO)
 export E3RG_DEMO_IDENTITY := $(value IDENTITY)
 
-.PHONY: help demo up test test-weights test-models check models protos bench clean $(FAMILIES:%=test-models-%) test-models-triton
+.PHONY: help demo demo-recall up test test-weights test-models check models protos bench clean $(FAMILIES:%=test-models-%) test-models-triton
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/all.stamp models ## Answer one message: TEXT="…", AUDIO=file.wav, VIDEO=file.mp4, IDENTITY=name
 	@$(BIN)/python -m local $(if $(VOICE),--voice '$(VOICE)') $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') demo
+
+demo-recall: .venv/all.stamp models ## Three messages of one talk: the last is answered with what memory recalls of the first
+	@$(BIN)/python -m local recall
 
 up: .venv/all.stamp models ## Keep all services running on this machine, the door on port 50051
 	@$(BIN)/python -m local --port 50051 $(if $(VOICE),--voice '$(VOICE)') $(if $(VOTER),--voter '$(VOTER)') $(if $(WRITER),--writer '$(WRITER)') up

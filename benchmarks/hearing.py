@@ -9,8 +9,8 @@ from faster_whisper import WhisperModel
 
 from perception.speaker import SpeakerReader
 from perception.voice import Floats, Prosody, VoiceReader, resample
-from services.memory.domain import NewIdentity
-from services.memory.ready import ready_identities
+from services.memory.domain import NewIdentity, ReferenceKind
+from services.memory.ready import file_of, ready_identities
 from services.tts.domain import Backend, Profile, Speech, Voice, VoiceReference
 from services.tts.recordings import read_voice
 
@@ -72,7 +72,7 @@ def people(names: Sequence[str] = ()) -> list[Person]:
 def _person(identity: NewIdentity) -> Person:
     known = identity.profile
     profile = Profile(known.age, known.gender, known.timbre, known.language)
-    return Person(identity.id, profile, read_voice(identity.voice, "voice"))
+    return Person(identity.id, profile, read_voice(file_of(identity, ReferenceKind.VOICE), "voice"))
 
 
 def joined(speeches: Sequence[Speech]) -> Floats:

@@ -1,4 +1,4 @@
-"""Measures how turns are found by meaning: the memory's own vectors, brute force and LanceDB, in one run.
+"""Measures how turns are found by meaning: the memory's own vectors, brute force and LanceDB, in one run; and recall.
 
     python -m benchmarks.memory [--rows 100000] [--searches 200]
 
@@ -6,6 +6,8 @@ Rows are blends of two of the 750 sentence embeddings that come with the project
 many near neighbours. Every engine gets the same rows, then a new process opens it and searches, so that its memory is
 its own. Every search of ours asks the store what is there. LanceDB is a column when it is installed
 (`pip install lancedb==0.40.0`), S3 when the server of the tests is. NumPy has one thread, LanceDB all.
+
+Recall is that of a warm identity with the last turns, over gRPC from the service in a process of its own.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.memory_recall import TURNS, gets_ms, recalls_ms
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.embedder import SentenceEmbedder
 from services.memory.store import Store
@@ -287,6 +290,7 @@ def main() -> int:
         folder = Path(name)
         server = S3Server(folder / "s3") if WEED.exists() else None
         try:
+            recall(folder, server)
             columns = run(folder, options.rows, options.searches, server)
         finally:
             if server:
@@ -300,6 +304,17 @@ def main() -> int:
     print(f"\nembedding of a query, before each of these: {spread(apart(embedding_ms))} ms")
     print(f"at the end {load()}")
     return 0
+
+
+def recall(folder: Path, server: S3Server | None) -> None:
+    """Prints what recalling takes."""
+    print(f"\nrecall of a warm identity with its last {TURNS} turns over gRPC, p50 / p95 ms")
+    print(f"  folder: {spread(recalls_ms(folder / 'recalled', None))}")
+    if server:
+        server.start()
+        wait_for(open_store(server.endpoint))
+        print(f"  S3:     {spread(recalls_ms(folder, server))}; one object, without gRPC: {spread(gets_ms(server))}")
+        server.kill()
 
 
 def run(folder: Path, rows: int, searches: int, server: S3Server | None) -> list[Measured]:

@@ -18,18 +18,18 @@ import math
 import multiprocessing
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import av
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 import emotions
 from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2, video_pb2_grpc
@@ -54,6 +54,7 @@ class WaitingBackend:
 
     model = "waiting renderer"
     digest = "0" * 64
+    rigging = 1
     classes: tuple[str, ...] = ("neutral",)
     fps = 25
     size_px = 128
@@ -70,6 +71,18 @@ class WaitingBackend:
     def prepare(self, portrait: Portrait) -> Rig:
         """Has nothing to do."""
         return object()
+
+    def pack(self, rig: Rig) -> bytes:
+        """Has nothing to keep."""
+        return b""
+
+    def unpack(self, content: bytes, image: Callable[[], NDArray[np.uint8]]) -> Rig:
+        """Was never given anything to keep."""
+        raise ValueError("nothing is ever packed")
+
+    def flaw(self, image: NDArray[np.uint8]) -> str:
+        """Takes every picture."""
+        return ""
 
     def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
         """Begins a segment."""
@@ -182,9 +195,8 @@ def scene() -> Scene:
     Image.new("RGB", (64, 64), (180, 140, 120)).save(file, "PNG")
     portrait = file.getvalue()
     digest = hashlib.sha256(portrait).hexdigest()
-    identity = memory.Identity(id="anybody", portrait=memory.Reference(digest=digest, size_bytes=len(portrait)))
     emotion = common.Emotion(label="neutral", ontology_hash=emotions.load().digest)
-    return Scene(identity, pb.Delivery(emotion=emotion, face_class="neutral"), portrait, RATE_HZ, seed=1)
+    return Scene(pb.Delivery(emotion=emotion, face_class="neutral"), portrait, digest, RATE_HZ, seed=1)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 """Gathers the events of a turn into files and a summary that a person can read."""
 
 import json
+import time
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import json_format
 
 from client.client import Timed
+from client.terminal import age, count
+from client.turn_lines import recalled_line
 from client.votes import vote_lines
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
@@ -19,10 +22,12 @@ class Reply:
 
     Args:
         folder: Made when absent. An earlier reply in it is replaced once this one begins.
+        clock: Returns Unix time in seconds.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self.folder = folder
+        self._clock = clock
         self._audio = bytearray()
         self._rate_hz = 0
         self._record: dict[str, Any] = {"text": [], "timings": [], "degraded": [], "video_qualities": []}
@@ -39,8 +44,12 @@ class Reply:
                 yield from _understood_lines(event.understood)
             case "identity":
                 record["identity"] = _plain(event.identity)
-                turns = len(event.identity.turns)
-                yield f"identity   {event.identity.identity.profile.name}; {turns} earlier turns recalled"
+                turns = count(len(event.identity.turns), "earlier turn")
+                stale = f", as known {age(event.identity.stale_s)}" if event.identity.stale_s else ""
+                yield f"identity   {event.identity.identity.profile.name}; {turns} recalled{stale}"
+            case "recalled":
+                record["recalled"] = _plain(event.recalled)
+                yield from (f"recalled   {recalled_line(hit, self._clock())}" for hit in event.recalled.hits)
             case "delivery":
                 record["delivery"] = _plain(event.delivery)
                 yield from _delivery_lines(event.delivery)
@@ -53,12 +62,7 @@ class Reply:
                 self._rate_hz = event.audio.sample_rate_hz
             case "video":
                 record.setdefault("first_video_s", round(timed.seconds, 3))
-                if quality := event.video.quality:
-                    if quality not in record["video_qualities"][-1:]:
-                        yield f"video      in quality {quality}"
-                    record["video_qualities"].append(quality)
-                with (self.folder / "reply.mp4").open("ab") as file:
-                    file.write(event.video.content)
+                yield from self._film(event.video)
             case "timing":
                 record["timings"].append(_plain(event.timing))
             case "degraded":
@@ -67,6 +71,23 @@ class Reply:
             case "done":
                 record["done"] = _plain(event.done)
                 record["total_s"] = round(timed.seconds, 3)
+                yield self._kept(event.done)
+
+    def _film(self, video: pb.VideoChunk) -> Iterator[str]:
+        qualities = self._record["video_qualities"]
+        if video.quality:
+            if video.quality not in qualities[-1:]:
+                yield f"video      in quality {video.quality}"
+            qualities.append(video.quality)
+        with (self.folder / "reply.mp4").open("ab") as file:
+            file.write(video.content)
+
+    def _kept(self, done: pb.Done) -> str:
+        if done.turn:
+            return f"kept       as turn {done.turn}"
+        # Whether it was to be kept, the memory's own stage tells.
+        wanted = any(dropped["stage"] == "remember" for dropped in self._record["degraded"])
+        return f"not kept   {'as said above' if wanted else 'it stood alone: name a --conversation'}"
 
     def _begin(self) -> None:
         self.begun = True

@@ -38,6 +38,17 @@ def vote_lines(record: understanding.VoteRecord) -> Iterator[str]:
         yield f"without    {', '.join(without)}"
 
 
+def vote_summary(record: understanding.VoteRecord) -> str:
+    """The decision in one line: what each voter said, and by which rule they were counted."""
+    votes = [
+        f"{vote.voter} {vote.prediction.label or vote.prediction.face_class}"
+        if vote.status == understanding.VOTE_STATUS_VOTED
+        else f"{vote.voter} {_FATES.get(vote.status, 'unknown')}"
+        for vote in record.votes
+    ]
+    return f"{record.label} by {record.rule}, margin {record.margin:.3g}: {', '.join(votes)}"
+
+
 def _opinion(prediction: mllm.PredictEmotionResponse) -> str:
     """A vote at the level at which it was cast."""
     wheel = emotions.load()

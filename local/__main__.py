@@ -1,10 +1,11 @@
-"""`python -m local up` keeps the deployment running; `python -m local demo` answers one message with it."""
+"""`python -m local up` keeps the deployment running; `demo` answers one message with it, `recall` three of one talk."""
 
 import argparse
 import os
 import signal
 import sys
 import time
+import uuid
 from pathlib import Path
 
 from client import command
@@ -12,6 +13,13 @@ from local.deployment import EXTRA_VOTERS, VOICES, WRITER, Deployment, Deploymen
 
 MESSAGE = Path(__file__).parent / "message.mp4"
 """The message that the demonstration answers when it is given none: a person who does not exist, made with `e3rg`."""
+
+TALK = (
+    "My dog Rex is very ill.",
+    "I had toast for breakfast.",
+    "We are at the vet now and I am so scared.",
+)
+"""A talk whose last message is about the first: the writer reads the last two utterances only, memory finds the dog."""
 
 WATCH_S = 1.0
 """How often `up` looks whether every service still runs."""
@@ -32,7 +40,7 @@ def main() -> int:
     )
     parser.add_argument("--writer", default=WRITER, help="voter that writes the replies (default: %(default)s)")
     parser.add_argument("--voice", default=VOICES[0], help=f"one of: {', '.join(VOICES)} (default: %(default)s)")
-    parser.add_argument("action", choices=["up", "demo"])
+    parser.add_argument("action", choices=["up", "demo", "recall"])
     options, rest = parser.parse_known_args()
     if rest and options.action == "up":
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -49,7 +57,12 @@ def main() -> int:
             voice=options.voice,
         )
         with deployment:
-            return _up(deployment) if options.action == "up" else _demo(deployment, rest)
+            match options.action:
+                case "up":
+                    return _up(deployment)
+                case "recall":
+                    return _recall(deployment, rest)
+            return _demo(deployment, rest)
     except DeploymentError as error:
         print(f"local: {error}", file=sys.stderr)
         return 1
@@ -74,6 +87,18 @@ def _demo(deployment: Deployment, wishes: list[str]) -> int:
     if not any(wish.startswith(("--text", "--audio", "--video")) for wish in wishes):
         wishes.append(f"--video={MESSAGE}")
     return command.main(["--address", deployment.address, "respond", *wishes])
+
+
+def _recall(deployment: Deployment, wishes: list[str]) -> int:
+    """Says `TALK` to the avatar, in a conversation of its own."""
+    talk = f"talk-{uuid.uuid4().hex[:8]}"
+    for number, text in enumerate(TALK, start=1):
+        last = number == len(TALK)
+        asked = ["--text", text, "--conversation", talk, *([] if last else ["--output", "text"]), *wishes]
+        print(f"\n--- {number} of {len(TALK)}", flush=True)
+        if status := command.main(["--address", deployment.address, "respond", *asked]):
+            return status
+    return 0
 
 
 if __name__ == "__main__":

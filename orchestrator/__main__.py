@@ -2,12 +2,17 @@
 
 import asyncio
 
+import grpc
+
 import emotions
 from e3rg.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc
+from orchestrator.identities import Examiner
+from orchestrator.memories import SERVICES, Memories
+from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
 from orchestrator.servicer import Addresses, OrchestratorServicer
 from orchestrator.settings import OrchestratorSettings
-from orchestrator.stages import Memory, Tts, Understanding, Video
+from orchestrator.stages import Tts, Understanding, Video
 from services.common import clients, logs, server, start
 
 
@@ -30,11 +35,20 @@ async def main(started: asyncio.Event) -> None:
         stage_idle_s=settings.stage_idle_s,
     )
     servicer = OrchestratorServicer(pipeline, addresses)
+    memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
+
+    def register(grpc_server: grpc.aio.Server) -> None:
+        orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, grpc_server)
+        memories.register(grpc_server)
+
     try:
         async with server.running(
-            orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,
+            (
+                orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,
+                *(service.full_name for service in SERVICES),
+            ),
             "orchestrator",
-            lambda grpc_server: orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, grpc_server),
+            register,
             host=settings.host,
             port=settings.port,
             metrics_port=settings.metrics_port,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import memory_pb2 as memory
+from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from emotions import Emotion, Wheel
@@ -57,7 +57,7 @@ def decide_delivery(
     wheel: Wheel,
     header: pb.RespondHeader,
     understood: understanding.UnderstandResponse,
-    bank: memory.EmotionBank,
+    bank: identities.EmotionBank,
     able: Capabilities,
 ) -> pb.Delivery:
     """Returns the reply's emotion and its style and class, the nearest on the wheel where a generator lacks one.

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
@@ -60,6 +60,7 @@ class Camera:
         idle_s: How long it may be silent over its work.
         left_s: Tells how many seconds the turn may still take.
         lowered: Is told why a lower tier is used than was wished.
+        keep: Is given the rigged face, at most once, when a replica had to rig it: it spares that in later films.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Camera:
         idle_s: float,
         left_s: Callable[[], float],
         lowered: Callable[[str], None],
+        keep: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         self._stage = stage
         self._model = model
@@ -77,6 +79,8 @@ class Camera:
         self._idle_s = idle_s
         self._left_s = left_s
         self._lowered = lowered
+        self._keep = keep
+        self._rigged = b""
         self._takes: list[_Take] = []
         self._lost: tuple[Segment, ServiceError] | None = None
         self._replicas = Replicas()
@@ -97,7 +101,7 @@ class Camera:
         async with aclosing(watched("video", parts, self._idle_s, lambda: speech.last_s)) as answers:
             place = await accepted(answers)
             self._tell(place.ready.quality, self._wish, "the reply")
-            async with aclosing(_chunks(place)) as chunks:
+            async with aclosing(self._chunks(place)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
@@ -168,15 +172,32 @@ class Camera:
 
         def ask() -> AsyncGenerator[video.AnimateResponse]:
             asked_s = time.monotonic()
-            parts = self._stage.animate(to_animate_segment(scene, wish, take.segment), self._left_s())
+            # What one replica has rigged for this film, the next one need not.
+            known = replace(scene, rigged=self._rigged or scene.rigged)
+            parts = self._stage.animate(to_animate_segment(known, wish, take.segment), self._left_s())
             return watched("video", parts, self._idle_s, lambda: asked_s)
 
         async with self._replicas.place(ask) as place:
             if not take.accepted.done():
                 take.accepted.set_result(place.ready.quality)
             self._tell(place.ready.quality, wish, f"segment {take.segment.number}")
-            async for chunk in _chunks(place):
+            async for chunk in self._chunks(place):
                 take.chunks.put(chunk)
+
+    async def _chunks(self, place: Place) -> AsyncGenerator[pb.VideoChunk]:
+        """Yields an accepted call's video; the first chunk says its type and quality."""
+        head = pb.VideoChunk(mime_type=place.ready.mime_type, quality=place.ready.quality)
+        rigged = bytearray()
+        async for answer in place.answers:
+            if answer.HasField("rigged"):
+                rigged += answer.rigged
+            elif rigged and not self._rigged:
+                self._rigged = bytes(rigged)
+                self._keep(self._rigged)
+            if answer.HasField("chunk"):
+                head.content = answer.chunk
+                yield head
+                head = pb.VideoChunk()
 
     def _tell(self, quality: str, wish: str, what: str) -> None:
         """Tells when there was no time for the quality that was wished."""
@@ -197,13 +218,3 @@ def _naming(segment: Segment, error: ServiceError) -> ServiceError:
     if isinstance(error, FailedPrecondition):
         return error
     return BackendFailed(f"segment {segment.number} (from {segment.start_s:.2f} s on): {error}")
-
-
-async def _chunks(place: Place) -> AsyncGenerator[pb.VideoChunk]:
-    """Yields an accepted call's video; the first chunk says its type and quality."""
-    head = pb.VideoChunk(mime_type=place.ready.mime_type, quality=place.ready.quality)
-    async for answer in place.answers:
-        if answer.HasField("chunk"):
-            head.content = answer.chunk
-            yield head
-            head = pb.VideoChunk()

@@ -1,60 +1,144 @@
-"""Adds an identity only after face and voice have found its references usable."""
+"""Lets no file into an identity that voice and face have not found usable.
 
-from collections.abc import AsyncIterator
+The files go on to the memory as each is checked, one after the other, so that no more than one of them is held here;
+the memory keeps nothing of a request that does not come to its end. An archive that is imported is not checked again:
+its files were when they were added, and the memory checks their digests.
+"""
 
-from e3rg.memory.v1 import memory_pb2 as memory
-from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+
+from e3rg.memory.v1 import identities_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2 as video
-from orchestrator.stages import MEMORY_TIMEOUT_S, Memory, Tts, Video
-from services.common import clients
+from orchestrator.stages import Tts, Video
 from services.common.errors import InvalidRequest
-from services.common.media import Collector, chunks
+from services.common.media import CHUNK_BYTES_MAX, chunks
 
-REFERENCE_BYTES_MAX = 16 << 20
+MIB = 1 << 20
+FILE_BYTES_MAX = {
+    pb.REFERENCE_KIND_PORTRAIT: 16 * MIB,
+    pb.REFERENCE_KIND_VOICE: 16 * MIB,
+    pb.REFERENCE_KIND_FILM: 64 * MIB,
+}
+FILES_MAX, FILES_BYTES_MAX = 16, 128 * MIB
 
 
-async def add_identity(
-    parts: AsyncIterator[pb.AddIdentityRequest], memory_stage: Memory, tts_stage: Tts, video_stage: Video
-) -> memory.Identity:
-    """Checks an identity's references and keeps it.
+class Examiner:
+    """Asks voice and face whether they can use what an identity shall have."""
+
+    def __init__(self, tts_stage: Tts, video_stage: Video) -> None:
+        self._tts = tts_stage
+        self._video = video_stage
+
+    async def addition(self, parts: AsyncIterator[pb.AddIdentityRequest]) -> AsyncGenerator[pb.AddIdentityRequest]:
+        """Yields a request to add an identity, each file when it is checked.
+
+        Raises:
+            InvalidRequest: A part is out of order, the voice does not speak the language, or a file cannot be used;
+                the text says which and why.
+        """
+        first = await anext(parts, pb.AddIdentityRequest())
+        _check_first(first)
+        check_declared("header.references", first.header.references, files_min=1)
+        await self._check_language(first.header.profile.language)
+        yield first
+        contents = (_content(part) async for part in parts)
+        async for piece in self._files("header.references", first.header.references, contents):
+            yield pb.AddIdentityRequest(content=piece)
+
+    async def change(self, parts: AsyncIterator[pb.ChangeIdentityRequest]) -> AsyncGenerator[pb.ChangeIdentityRequest]:
+        """Yields a request to change an identity, each file when it is checked.
+
+        Raises:
+            InvalidRequest: As for an addition.
+        """
+        first = await anext(parts, pb.ChangeIdentityRequest())
+        _check_first(first)
+        check_declared("header.added", first.header.added, files_min=0)
+        await self._check_language(first.header.profile.language)
+        contents = (_content(part) async for part in parts)
+        if not first.header.added:
+            await _check_end("header.added", b"", contents)  # the header alone is a whole request for the memory
+        yield first
+        async for piece in self._files("header.added", first.header.added, contents):
+            yield pb.ChangeIdentityRequest(content=piece)
+
+    async def _check_language(self, language: str) -> None:
+        if language and language not in (spoken := (await self._tts.model()).languages):
+            problem = f"{language!r} is not spoken by the voice; use one of: {', '.join(spoken)}"
+            raise InvalidRequest("header.profile.language", problem)
+
+    async def _files(
+        self, field: str, declared: Sequence[pb.NewReference], contents: AsyncGenerator[bytes]
+    ) -> AsyncGenerator[bytes]:
+        """Yields the files in pieces, each when it is checked, the last one when it is known that nothing follows."""
+        rest = b""
+        for place, file in enumerate(declared):
+            name = f"{field}[{place}]"
+            content = bytearray(rest[: file.size_bytes])
+            rest = rest[file.size_bytes :]
+            while lacking := file.size_bytes - len(content):
+                piece = await anext(contents, None)
+                if piece is None:
+                    problem = f"{len(content)} of {file.size_bytes} bytes came; send all files whole, in this order"
+                    raise InvalidRequest(name, problem)
+                content += piece[:lacking]
+                rest = piece[lacking:]
+            whole = bytes(content)
+            await self._check(name, file.kind, whole)
+            if place == len(declared) - 1:
+                await _check_end(field, rest, contents)
+            for piece in chunks(whole):
+                yield piece
+
+    async def _check(self, name: str, kind: pb.ReferenceKind, content: bytes) -> None:
+        try:
+            match kind:
+                case pb.REFERENCE_KIND_PORTRAIT:
+                    await self._video.check(_portrait(content))
+                case pb.REFERENCE_KIND_VOICE:
+                    await self._tts.check(_voice(content))
+                case _:
+                    await self._video.check_film(_film(content))
+        except InvalidRequest as error:
+            raise InvalidRequest(name, str(error)) from error
+
+
+async def _check_end(field: str, rest: bytes, contents: AsyncGenerator[bytes]) -> None:
+    if rest or await anext(contents, None) is not None:
+        raise InvalidRequest(field, "more bytes came than are declared; declare every file with its size")
+
+
+def check_declared(field: str, declared: Sequence[pb.NewReference], files_min: int) -> None:
+    """Refuses files by what the header says of them, before a byte of them is read.
 
     Raises:
-        InvalidRequest: A part is out of order, the voice does not speak the language, or a reference cannot be used;
-            the text says why.
-        AlreadyExists: The id is taken.
+        InvalidRequest: There are too few or too many, one is of no kind or size, or they are too large.
     """
-    header, portrait, voice = await _read(aiter(parts))
-    languages = (await tts_stage.model()).languages
-    if header.profile.language and header.profile.language not in languages:
-        problem = f"{header.profile.language!r} is not spoken by the voice; use one of: {', '.join(languages)}"
-        raise InvalidRequest("header.profile.language", problem)
-    await video_stage.check(_portrait(portrait))
-    await tts_stage.check(_voice(voice))
-    async with clients.calling("memory"):
-        call = memory_stage.stub.AddIdentity(**clients.options(MEMORY_TIMEOUT_S))
-        return (await clients.ask(call, _to_memory(header, portrait, voice))).identity
+    if not files_min <= len(declared) <= FILES_MAX:
+        raise InvalidRequest(field, f"{len(declared)} files; send {files_min} to {FILES_MAX}")
+    for place, file in enumerate(declared):
+        if file.kind not in FILE_BYTES_MAX:
+            kinds = ", ".join(pb.ReferenceKind.Name(kind) for kind in FILE_BYTES_MAX)
+            raise InvalidRequest(f"{field}[{place}].kind", f"{file.kind}; use one of: {kinds}")
+        limit = FILE_BYTES_MAX[file.kind]
+        if not 1 <= file.size_bytes <= limit:
+            raise InvalidRequest(f"{field}[{place}].size_bytes", f"{file.size_bytes}; send 1 to {limit}")
+    if (total := sum(file.size_bytes for file in declared)) > FILES_BYTES_MAX:
+        raise InvalidRequest(field, f"{total} bytes in all; send at most {FILES_BYTES_MAX}")
 
 
-async def _read(parts: AsyncIterator[pb.AddIdentityRequest]) -> tuple[memory.AddIdentityHeader, bytes, bytes]:
-    first = await anext(parts, pb.AddIdentityRequest())
-    if first.WhichOneof("part") != "header":
+def _content(part: pb.AddIdentityRequest | pb.ChangeIdentityRequest) -> bytes:
+    if (found := part.WhichOneof("part")) != "content":
+        raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header, then its files")
+    if len(part.content) > CHUNK_BYTES_MAX:
+        raise InvalidRequest("content", f"a message holds {len(part.content)} bytes; send at most {CHUNK_BYTES_MAX}")
+    return part.content
+
+
+def _check_first(part: pb.AddIdentityRequest | pb.ChangeIdentityRequest) -> None:
+    if part.WhichOneof("part") != "header":
         raise InvalidRequest("header", "missing; send it first")
-    portrait, voice = Collector("portrait", REFERENCE_BYTES_MAX), Collector("voice", REFERENCE_BYTES_MAX)
-    async for part in parts:
-        match part.WhichOneof("part"):
-            case "portrait":
-                portrait.add(part.portrait)
-            case "voice":
-                voice.add(part.voice)
-            case found:
-                raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header, then references")
-    for file, remedy in ((portrait, "send a PNG or JPEG of one face"), (voice, "send a WAV file of the voice")):
-        if not file.size:
-            raise InvalidRequest(file.field, f"missing; {remedy}")
-    portrait.check_whole(first.header.portrait_size_bytes)
-    voice.check_whole(first.header.voice_size_bytes)
-    return first.header, portrait.content, voice.content
 
 
 async def _portrait(content: bytes) -> AsyncIterator[video.CheckPortraitRequest]:
@@ -62,16 +146,12 @@ async def _portrait(content: bytes) -> AsyncIterator[video.CheckPortraitRequest]
         yield video.CheckPortraitRequest(image=piece)
 
 
+async def _film(content: bytes) -> AsyncIterator[video.CheckFilmRequest]:
+    yield video.CheckFilmRequest(header=video.CheckFilmHeader(size_bytes=len(content)))
+    for piece in chunks(content):
+        yield video.CheckFilmRequest(content=piece)
+
+
 async def _voice(content: bytes) -> AsyncIterator[tts.CheckVoiceRequest]:
     for piece in chunks(content):
         yield tts.CheckVoiceRequest(audio=piece)
-
-
-async def _to_memory(
-    header: memory.AddIdentityHeader, portrait: bytes, voice: bytes
-) -> AsyncIterator[memory.AddIdentityRequest]:
-    yield memory.AddIdentityRequest(header=header)
-    for piece in chunks(portrait):
-        yield memory.AddIdentityRequest(portrait=piece)
-    for piece in chunks(voice):
-        yield memory.AddIdentityRequest(voice=piece)

@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
@@ -19,17 +19,24 @@ from emotions import Wheel
 from orchestrator.delivery import Capabilities, check_quality, check_wishes, decide_delivery
 from orchestrator.filming import Camera
 from orchestrator.flow import Flow, watched
-from orchestrator.messages import Scene, to_history, to_speak, to_understand
-from orchestrator.stages import Memory, Tts, Understanding, Video
-from services.common import metrics, rpc
+from orchestrator.keeping import Keeper, variants_of
+from orchestrator.memory import Memory
+from orchestrator.messages import (
+    Scene,
+    Speaker,
+    portrait_of,
+    to_examples,
+    to_history,
+    to_memories,
+    to_speak,
+    to_understand,
+    voices_of,
+)
+from orchestrator.recalling import Found, Recaller
+from orchestrator.report import Report
+from orchestrator.stages import Tts, Understanding, Video
+from services.common import rpc
 from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
-
-USES = {
-    pb.OUTPUT_TEXT: (),
-    pb.OUTPUT_AUDIO: ("clone_voice",),
-    pb.OUTPUT_VIDEO: ("clone_voice", "animate_face"),
-}
-"""What an identity's consent must include for each output."""
 
 STORED_REPLIES = {
     "exemplar": "no candidate passed the gate",
@@ -67,9 +74,9 @@ class Pipeline:
         check_wishes(header, self.wheel)
         turn = _Turn(self, header, media)
         running = asyncio.create_task(turn.run())
-        running.add_done_callback(lambda _: turn.events.end())
+        running.add_done_callback(lambda _: turn.report.events.end())
         try:
-            async for event in turn.events:
+            async for event in turn.report.events:
                 yield event
             await running
         finally:
@@ -97,17 +104,18 @@ class _Turn:
         self._header = header
         self._media = media
         self._output = header.output or pb.OUTPUT_VIDEO
-        self._received_s = time.monotonic()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sentences: Flow[str] = Flow()
         self._speech: Flow[tts.SpeechChunk] = Flow()
         self._samples = 0
         self._rate_hz = 0
-        self._voice_digest = ""
+        self._cards: dict[str, common.ModelCard] = {}
         self._face = video.GetModelResponse()
-        self._end_s = self._received_s + pipeline.turn_deadline_s
-        self._keeping: asyncio.Task[None] | None = None
-        self.events: Flow[pb.RespondResponse] = Flow()
+        self._derived: list[asyncio.Task[None]] = []
+        self.report = Report()
+        self._end_s = self.report.received_s + pipeline.turn_deadline_s
+        self._recaller = Recaller(pipeline.memory, header, self.report)
+        self._keeper = Keeper(pipeline.memory, header, self.report, self._left_s)
 
     async def run(self) -> None:
         """Lives through the turn; whatever happens, no stage is left working."""
@@ -127,21 +135,28 @@ class _Turn:
         looking = self._start(self._capabilities())
         if self._header.quality:
             await looking  # a wish that the renderer cannot fulfil is refused before any work is done
-        understood = await self._understand(recalling)
+        hearing = self._start(self._understand(recalling))
+        ready = asyncio.Event()
+        searching = self._start(self._recaller.search(recalling, hearing, ready))
+        understood = await hearing
         recalled, capabilities = await recalling, await looking
+        ready.set()
         delivery = decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, capabilities)
         self._tell(pb.RespondResponse(identity=recalled))
         self._tell(pb.RespondResponse(understood=understood))
         self._tell(pb.RespondResponse(delivery=delivery))
         speaking = self._start(self._speak(recalled.identity, delivery))
         filming = self._start(self._film(recalled.identity, delivery))
-        text, record = await self._write(understood, recalled, delivery)
-        remembering = self._start(self._remember(understood, text, delivery.emotion))
+        text, record = await self._write(understood, recalled, await searching, delivery)
+        variants = variants_of(understood, self._cards)
+        remembering = self._start(self._keeper.remember(understood, text, delivery.emotion, variants))
         await asyncio.gather(speaking, filming)
-        if self._keeping:
-            await self._keeping
+        if self._derived:
+            await asyncio.wait(self._derived, timeout=self._left_s())
         turn_id = await remembering
-        self._time("turn", self._received_s)
+        if turn_id and self._header.keep_clips:
+            await self._keeper.keep_clips(turn_id)
+        self.report.time("turn", self.report.received_s)
         self._tell(
             pb.RespondResponse(
                 done=pb.Done(
@@ -155,18 +170,8 @@ class _Turn:
         )
 
     async def _recall(self) -> memory.RecallResponse:
-        header, start_s = self._header, time.monotonic()
-        request = memory.RecallRequest(
-            identity=header.identity, conversation=header.conversation, turns_max=self._pipeline.history_turns
-        )
-        recalled = await self._pipeline.memory.recall(request)
+        recalled = await self._recaller.recall(self._output, self._pipeline.history_turns)
         self._pipeline.check_wheel("memory", recalled.ontology_hash)
-        if lacking := set(USES[self._output]) - set(recalled.identity.consent.uses):
-            raise FailedPrecondition(
-                f"the consent of identity {header.identity!r} does not include {' and '.join(sorted(lacking))};"
-                " ask for less output, or have the consent extended"
-            )
-        self._time("recall", start_s)
         return recalled
 
     async def _capabilities(self) -> Capabilities:
@@ -178,7 +183,7 @@ class _Turn:
                 voice = await self._pipeline.tts.model()
                 self._pipeline.check_wheel("tts", voice.card.ontology_hash)
                 styles, self._rate_hz = tuple(voice.styles), voice.sample_rate_hz
-                self._voice_digest = voice.card.digest
+                self._cards["tts"] = voice.card
             except ServiceError as error:
                 self._drop("speech", "audio", error, pb.OUTPUT_TEXT)
         if self._output >= pb.OUTPUT_VIDEO:
@@ -186,6 +191,7 @@ class _Turn:
                 face = await self._pipeline.video.model()
                 self._pipeline.check_wheel("video", face.card.ontology_hash)
                 classes, self._face = tuple(face.face_classes), face
+                self._cards["video"] = face.card
             except ServiceError as error:
                 self._drop("video", "video", error, pb.OUTPUT_AUDIO)
         if classes and self._header.quality:
@@ -194,25 +200,31 @@ class _Turn:
 
     async def _understand(self, recalling: asyncio.Task[memory.RecallResponse]) -> understanding.UnderstandResponse:
         async def history() -> list[common.Utterance]:
-            self._received_s = time.monotonic()
+            self.report.received_s = time.monotonic()
             return to_history((await recalling).turns)
 
         parts = to_understand(self._header, self._pipeline.wheel.digest, self._media, history)
         understood = await self._pipeline.understanding.understand(parts)
-        start_s = self._received_s
+        start_s = self.report.received_s
         for stage in ("decode", "transcribe", "vote"):
             seconds = getattr(understood, f"{stage}_s")
             if seconds:
-                self._time(stage, start_s, end_s=start_s + seconds)
+                self.report.time(stage, start_s, end_s=start_s + seconds)
             start_s += seconds
         return understood
 
     async def _write(
-        self, understood: understanding.UnderstandResponse, recalled: memory.RecallResponse, delivery: pb.Delivery
+        self,
+        understood: understanding.UnderstandResponse,
+        recalled: memory.RecallResponse,
+        found: Found,
+        delivery: pb.Delivery,
     ) -> tuple[str, mllm.ReplyRecord]:
         start_s = time.monotonic()
         sentences: list[str] = []
         record = mllm.ReplyRecord()
+        if found.turns.hits:
+            self._tell(pb.RespondResponse(recalled=found.turns))
         order = mllm.WriteReplyRequest(
             text=understood.text,
             history=to_history(recalled.turns),
@@ -220,6 +232,8 @@ class _Turn:
             reply_emotion=delivery.emotion,
             profile=recalled.identity.profile,
             seed=self._header.seed,
+            memories=to_memories(found.turns.hits, time.time()),
+            examples=to_examples(found.examples.hits),
         )
         try:
             async with aclosing(self._pipeline.understanding.write_reply(order)) as parts:
@@ -233,23 +247,23 @@ class _Turn:
         except ServiceError as error:
             if not sentences:
                 raise
-            self._degrade("reply", "the rest of the reply", str(error))
+            self.report.degrade("reply", "the rest of the reply", str(error))
         finally:
             self._sentences.end()
         if record.degraded:
             reason = STORED_REPLIES.get(record.degraded, "the writer does not say why")
-            self._degrade("reply", "the model's own words", f"{record.degraded}: {reason}")
-        self._time("reply", start_s, first_s=self._sentences.first_s)
+            self.report.degrade("reply", "the model's own words", f"{record.degraded}: {reason}")
+        self.report.time("reply", start_s, first_s=self._sentences.first_s)
         return " ".join(sentences), record
 
-    async def _speak(self, identity: memory.Identity, delivery: pb.Delivery) -> None:
+    async def _speak(self, identity: identities.Identity, delivery: pb.Delivery) -> None:
         if self._output < pb.OUTPUT_AUDIO:
             return
         try:
-            store = self._pipeline.memory
-            reference = await store.reference(identity, memory.REFERENCE_KIND_VOICE)
-            fitted = await store.fitted_voice(identity, self._voice_digest)
-            requests = to_speak(identity, delivery, fitted, reference, aiter(self._sentences))
+            digests, model_digest = voices_of(identity), self._cards["tts"].digest
+            recordings = {digest: await self._reference(identity, digest) for digest in digests}
+            fitted = await self._pipeline.memory.derived(self._header.tenant, identity, digests, model_digest)
+            requests = to_speak(Speaker(identity.profile, recordings, fitted), delivery, aiter(self._sentences))
             spoken = self._pipeline.tts.speak(requests)
             idle_s = self._pipeline.stage_idle_s
             async with aclosing(watched("tts", spoken, idle_s, lambda: self._sentences.last_s)) as parts:
@@ -257,9 +271,8 @@ class _Turn:
                     if part.WhichOneof("part") == "chunk":
                         self._hand_on(part.chunk)
                     elif part.ready.fitted:
-                        keeping = store.keep_fitted_voice(identity, self._voice_digest, part.ready.fitted)
-                        self._keeping = self._start(keeping)
-            self._time("speech", self._sentences.first_s, first_s=self._speech.first_s)
+                        self._keep_derived(identity, digests, model_digest, part.ready.fitted)
+            self.report.time("speech", self._sentences.first_s, first_s=self._speech.first_s)
         except ServiceError as error:
             self._drop("speech", "the rest of the audio" if self._samples else "audio", error, pb.OUTPUT_TEXT)
         finally:
@@ -268,58 +281,49 @@ class _Turn:
     def _hand_on(self, chunk: tts.SpeechChunk) -> None:
         self._samples += len(chunk.samples) // 2
         self._speech.put(chunk)
+        self._keeper.hear(chunk.samples, chunk.sample_rate_hz)
         audio = pb.AudioChunk(samples=chunk.samples, sample_rate_hz=chunk.sample_rate_hz, phonemes=chunk.phonemes)
         self._tell(pb.RespondResponse(audio=audio))
 
-    async def _film(self, identity: memory.Identity, delivery: pb.Delivery) -> None:
+    async def _film(self, identity: identities.Identity, delivery: pb.Delivery) -> None:
         if self._output < pb.OUTPUT_VIDEO:
             return
         first_s = 0.0
         try:
-            portrait = await self._pipeline.memory.reference(identity, memory.REFERENCE_KIND_PORTRAIT)
-            scene, wish = Scene(identity, delivery, portrait, self._rate_hz, self._header.seed), self._header.quality
+            digest, model_digest = portrait_of(identity), self._cards["video"].digest
+            portrait = await self._reference(identity, digest)
+            rigged = await self._pipeline.memory.derived(self._header.tenant, identity, [digest], model_digest)
+            wish = self._header.quality
             camera = Camera(
                 self._pipeline.video,
                 self._face,
                 wish,
                 self._pipeline.stage_idle_s,
                 self._left_s,
-                lambda reason: self._degrade("video", "the wished quality" if wish else "the best quality", reason),
+                lambda why: self.report.degrade("video", "the wished quality" if wish else "the best quality", why),
+                lambda face: self._keep_derived(identity, [digest], model_digest, face),
             )
+            scene = Scene(delivery, portrait, digest, self._rate_hz, self._header.seed, rigged)
             async with aclosing(camera.film(scene, self._speech)) as chunks:
                 async for chunk in chunks:
                     if not self._samples:
                         return  # the voice failed before its first sound: there is nothing to film
                     first_s = first_s or time.monotonic()
+                    self._keeper.see(chunk.content)
                     self._tell(pb.RespondResponse(video=chunk))
-            self._time("video", self._speech.first_s or time.monotonic(), first_s=first_s)
+            self.report.time("video", self._speech.first_s or time.monotonic(), first_s=first_s)
         except ServiceError as error:
             self._drop("video", "the rest of the video" if first_s else "video", error, pb.OUTPUT_AUDIO)
 
-    async def _remember(
-        self, understood: understanding.UnderstandResponse, reply: str, reply_emotion: common.Emotion
-    ) -> str:
-        if not self._header.conversation:
-            return ""
-        start_s = time.monotonic()
-        turn = memory.Turn(
-            id=uuid.uuid4().hex,
-            user_text=understood.text,
-            user_emotion=understood.emotion.label,
-            reply_text=reply,
-            reply_emotion=reply_emotion.label,
-        )
-        try:
-            await self._pipeline.memory.remember(
-                memory.RememberRequest(
-                    identity=self._header.identity, conversation=self._header.conversation, turn=turn
-                )
-            )
-        except ServiceError as error:
-            self._degrade("remember", "the memory of this turn", str(error))
-            return ""
-        self._time("remember", start_s)
-        return turn.id
+    async def _reference(self, identity: identities.Identity, digest: str) -> bytes:
+        return await self._pipeline.memory.reference(self._header.tenant, identity, digest)
+
+    def _keep_derived(
+        self, identity: identities.Identity, digests: Sequence[str], model_digest: str, content: bytes
+    ) -> None:
+        """Keeps what a model derived, beside what else runs, so that no replica derives it again."""
+        keeping = self._pipeline.memory.keep_derived(self._header.tenant, identity, digests, model_digest, content)
+        self._derived.append(self._start(keeping))
 
     def _left_s(self) -> float:
         """How many seconds a stage may still take so that the turn can end in time, its loss included."""
@@ -333,18 +337,7 @@ class _Turn:
         return task
 
     def _tell(self, event: pb.RespondResponse) -> None:
-        self.events.put(event)
-
-    def _time(self, stage: str, start_s: float, first_s: float = 0.0, end_s: float = 0.0) -> None:
-        end_s = end_s or time.monotonic()
-        metrics.STAGE_SECONDS.labels(stage, "ok").observe(max(0.0, end_s - start_s))
-        timing = pb.StageTiming(
-            stage=stage,
-            start_s=start_s - self._received_s,
-            first_s=(first_s or end_s) - self._received_s,
-            end_s=end_s - self._received_s,
-        )
-        self._tell(pb.RespondResponse(timing=timing))
+        self.report.tell(event)
 
     def _drop(self, stage: str, dropped: str, error: ServiceError, output: pb.Output) -> None:
         """Goes on with less output; but a service with another wheel is a fault of the deployment, not of the turn."""
@@ -352,9 +345,5 @@ class _Turn:
             raise error
         lost = f"{dropped} and video" if stage == "speech" and self._output == pb.OUTPUT_VIDEO else dropped
         self._output = min(self._output, output)
-        metrics.STAGE_SECONDS.labels(stage, "failed").observe(time.monotonic() - self._received_s)
-        self._degrade(stage, lost, str(error))
-
-    def _degrade(self, stage: str, dropped: str, reason: str) -> None:
-        metrics.DEGRADED.labels(stage, dropped).inc()
-        self._tell(pb.RespondResponse(degraded=pb.Degraded(stage=stage, dropped=dropped, reason=reason)))
+        self.report.failed(stage)
+        self.report.degrade(stage, lost, str(error))

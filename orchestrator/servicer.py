@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
-from orchestrator.identities import add_identity
 from orchestrator.pipeline import Pipeline
-from orchestrator.stages import MEMORY_TIMEOUT_S
-from services.common import clients
 from services.common.errors import InvalidRequest, ServiceError
 
 TEXT_CHARS_MAX = 4000
 FILE_BYTES_MAX = 32 << 20
+TENANT_DEFAULT = "default"
+"""Whose identities a turn's are when it names no tenant."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Addresses:
 
 
 class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
-    """Serves turns and identities."""
+    """Serves turns."""
 
     def __init__(self, pipeline: Pipeline, addresses: Addresses) -> None:
         self._pipeline = pipeline
@@ -45,6 +43,7 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         if first.WhichOneof("part") != "header":
             raise InvalidRequest("header", "missing; send it first")
         _check(first.header)
+        first.header.tenant = first.header.tenant or TENANT_DEFAULT
         async with aclosing(self._pipeline.respond(first.header, parts)) as events:
             async for event in events:
                 yield event
@@ -59,30 +58,6 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         )
         services = [pb.ServiceStatus(name="orchestrator", ready=True, card=mine)]
         return pb.GetStatusResponse(services=services + [status for group in groups for status in group])
-
-    async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Any) -> pb.ListIdentitiesResponse:
-        async with clients.calling("memory"):
-            found = await self._pipeline.memory.stub.ListIdentities(
-                memory.ListIdentitiesRequest(), **clients.options(MEMORY_TIMEOUT_S)
-            )
-        return pb.ListIdentitiesResponse(identities=found.identities)
-
-    async def GetIdentity(self, request: pb.GetIdentityRequest, context: Any) -> pb.GetIdentityResponse:
-        async with clients.calling("memory"):
-            found = await self._pipeline.memory.stub.GetIdentity(
-                memory.GetIdentityRequest(identity=request.identity), **clients.options(MEMORY_TIMEOUT_S)
-            )
-        return pb.GetIdentityResponse(identity=found.identity)
-
-    async def AddIdentity(
-        self, request_iterator: AsyncIterator[pb.AddIdentityRequest], context: Any
-    ) -> pb.AddIdentityResponse:
-        pipeline = self._pipeline
-        added = await add_identity(request_iterator, pipeline.memory, pipeline.tts, pipeline.video)
-        return pb.AddIdentityResponse(identity=added)
-
-    async def RemoveIdentity(self, request: pb.RemoveIdentityRequest, context: Any) -> pb.RemoveIdentityResponse:
-        return pb.RemoveIdentityResponse(objects=await self._pipeline.memory.remove(request.identity))
 
     async def _status(self, name: str, address: str, asking: Awaitable[Any]) -> list[pb.ServiceStatus]:
         try:
@@ -116,6 +91,9 @@ def _check(header: pb.RespondHeader) -> None:
         raise InvalidRequest("header.text", f"{len(header.text)} characters; send at most {TEXT_CHARS_MAX}")
     if not (header.text.strip() or header.audio_size_bytes or header.video_size_bytes):
         raise InvalidRequest("header.text", "the message is empty; send text, audio or video")
+    if header.keep_clips and not header.conversation:
+        problem = "set for a turn that stands alone and is not kept; name a conversation, or leave it out"
+        raise InvalidRequest("header.keep_clips", problem)
     for field, size in (("audio", header.audio_size_bytes), ("video", header.video_size_bytes)):
         if size > FILE_BYTES_MAX:
             raise InvalidRequest(f"header.{field}_size_bytes", f"{size}; send at most {FILE_BYTES_MAX}")

@@ -1,14 +1,15 @@
 """All services of a deployment in this process: real servicers over fake back-ends, on real channels."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
 
 import emotions
-from e3rg.memory.v1 import memory_pb2_grpc
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from e3rg.tts.v1 import tts_pb2_grpc
@@ -16,13 +17,13 @@ from e3rg.understanding.v1 import understanding_pb2_grpc
 from e3rg.video.v1 import video_pb2_grpc
 from emotions import Wheel
 from orchestrator import stages
+from orchestrator.identities import Examiner
+from orchestrator.memories import Memories
+from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
 from orchestrator.servicer import Addresses, OrchestratorServicer
 from services.common import clients
 from services.common.inference import InferenceQueue
-from services.memory.domain import Consent, NewIdentity, Profile
-from services.memory.memory import Memory
-from services.memory.servicer import MemoryServicer
 from services.mllm.domain import Backend as MllmBackend
 from services.mllm.domain import Level
 from services.mllm.servicer import MllmServicer
@@ -38,12 +39,12 @@ from services.understanding.voters import MllmVoter
 from services.video.domain import Backend as VideoBackend
 from services.video.domain import Studio
 from services.video.servicer import HEARTBEAT_S, VideoServicer
-from tests.fake_store import FakeStore
+from tests.fake_memory import FakeMemory, serving_memory
 from tests.fakes import FakeFace, FakeLead, FakeVoice, FakeVoter
 from tests.samples import png, wav
 from tests.serving import Served, serving
 
-ALL_USES = ("animate_face", "clone_voice", "keep_turns")
+ALL_USES = ("animate_face", "clone_voice", "infer_emotion", "keep_turns")
 PORTRAIT, VOICE = png(), wav()
 
 
@@ -58,7 +59,9 @@ class Cast:
     portrait: FakeFace = field(default_factory=FakeFace)
     more_portraits: tuple[FakeFace, ...] = ()
     """Further replicas of the renderer, served as "video 2" and so on."""
-    store: FakeStore = field(default_factory=FakeStore)
+    memory: FakeMemory = field(default_factory=FakeMemory)
+    serving_memory: Callable[[Wheel], AbstractAsyncContextManager[Served]] | None = None
+    """Serves another memory in place of the fake."""
     wheels: Mapping[str, Wheel] = field(default_factory=dict)
     quorum: int = 1
     vote_deadline_s: float = 10.0
@@ -79,11 +82,20 @@ class Cast:
     def wheel(self, service: str) -> Wheel:
         return self.wheels.get(service, emotions.load())
 
-    def add_identity(self, name: str = "ada", uses: tuple[str, ...] = ALL_USES) -> None:
-        """Puts an identity into the store."""
-        profile = Profile("Ada", "young", "female", "mid", "en", "Likes engines.")
-        consent = Consent("the test", "2026-01-31", uses)
-        Memory(self.store).add(NewIdentity(name, profile, consent, PORTRAIT, VOICE))
+    def add_identity(
+        self,
+        name: str = "ada",
+        uses: tuple[str, ...] = ALL_USES,
+        tenant: str = "default",
+        voices: tuple[bytes, ...] = (VOICE,),
+    ) -> identities.Identity:
+        """Puts an identity into the memory."""
+        profile = common.Profile(
+            name="Ada", age="young", gender="female", timbre="mid", language="en", about="Likes engines."
+        )
+        files = [(identities.REFERENCE_KIND_PORTRAIT, PORTRAIT)]
+        files += [(identities.REFERENCE_KIND_VOICE, voice) for voice in voices]
+        return self.memory.add(tenant, name, profile, uses, files)
 
 
 @asynccontextmanager
@@ -122,17 +134,6 @@ async def serving_video(
         "e3rg.video.v1.VideoService",
         lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
         grace_s,
-    ) as served:
-        yield served
-    await asyncio.to_thread(queue.close)
-
-
-@asynccontextmanager
-async def serving_memory(store: FakeStore, wheel: Wheel) -> AsyncIterator[Served]:
-    queue = InferenceQueue("memory", "fake", waiting_max=8, workers=4)
-    servicer = MemoryServicer("fake", Memory(store), queue, wheel)
-    async with serving(
-        "e3rg.memory.v1.MemoryService", lambda to: memory_pb2_grpc.add_MemoryServiceServicer_to_server(servicer, to)
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
@@ -182,7 +183,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
 
         pipeline = Pipeline(
             understanding=stages.Understanding(await to("understanding")),
-            memory=stages.Memory(await to("memory")),
+            memory=Memory(await to("memory")),
             tts=stages.Tts(await to("tts")),
             video=stages.Video(await to("video")),
             wheel=cast.wheel("orchestrator"),
@@ -192,12 +193,13 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
         )
         addresses = Addresses(**{name: served[name].address for name in ("understanding", "memory", "tts", "video")})
         servicer = OrchestratorServicer(pipeline, addresses)
-        yield await stack.enter_async_context(
-            serving(
-                "e3rg.orchestrator.v1.OrchestratorService",
-                lambda server: orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, server),
-            )
-        )
+        memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
+
+        def register(server: grpc.aio.Server) -> None:
+            orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, server)
+            memories.register(server)
+
+        yield await stack.enter_async_context(serving("e3rg.orchestrator.v1.OrchestratorService", register))
 
 
 class Deployment:
@@ -213,7 +215,9 @@ class Deployment:
             await self._start(f"mllm {name}", serving_mllm(name, voter, cast.wheel(f"mllm {name}"), cast.waiting_max))
         voters = {name: self.served[f"mllm {name}"] for name in cast.voters}
         await self._start("understanding", serving_understanding(cast, voters))
-        await self._start("memory", serving_memory(cast.store, cast.wheel("memory")))
+        wheel = cast.wheel("memory")
+        memory = cast.serving_memory(wheel) if cast.serving_memory else serving_memory(cast.memory, wheel)
+        await self._start("memory", memory)
         await self._start("tts", serving_tts(cast.voice, cast.wheel("tts"), cast.waiting_max))
         await self._start("video", serving_video(cast.portrait, cast.wheel("video"), cast.waiting_max))
         for number, replica in enumerate(cast.more_portraits, 2):

@@ -211,6 +211,7 @@ class FakeFace:
 
     model = "fake face"
     digest = "f" * 64
+    rigging = 1
     fps = 25
     size_px = 64
     qualities: tuple[str, ...] = ("full",)
@@ -219,6 +220,8 @@ class FakeFace:
     def __init__(self) -> None:
         self.classes: tuple[str, ...] = ("neutral", "happy", "sad")
         self.prepared: list[video.Portrait] = []
+        self.packed = b"a rigged face"
+        self.restored: list[bytes] = []
         self.shown: list[tuple[video.Expression, int]] = []
         self.fed: list[video.Speech] = []
         self.before: Callable[[str], None] = go_on
@@ -230,6 +233,20 @@ class FakeFace:
             raise InvalidRequest("portrait", "no face in it; send a photograph of one face")
         self.prepared.append(portrait)
         return object()
+
+    def pack(self, rig: video.Rig) -> bytes:
+        return self.packed
+
+    def unpack(self, content: bytes, image: Callable[[], NDArray[np.uint8]]) -> video.Rig:
+        self.before("unpack")
+        if content != self.packed:
+            raise ValueError("not a rigged face")
+        self.restored.append(content)
+        return object()
+
+    def flaw(self, image: NDArray[np.uint8]) -> str:
+        self.before("flaw")
+        return "" if image.any() else "no face"
 
     def cost_s(self, duration_s: float, quality: str) -> float:
         return 0.0

@@ -3,7 +3,11 @@
 python -m tests.memory_program count NAME    counts with others at one object, and prints what it has counted
 python -m tests.memory_program append NAME   keeps turns in one conversation, and prints how many
 python -m tests.memory_program replace       writes, replaces and deletes large objects, and prints how often
-python -m tests.memory_program steps         kills each operation before each of its steps, and prints what is left
+python -m tests.memory_program steps [OPERATION …]   kills each operation before each of its calls of the store, or
+                                             those that are named before each of their writes; prints what is left
+
+Between two calls nothing changes that outlives the process: to be killed before a call is to be killed after the one
+before it, and to be killed before a call that only reads is to be killed before the next that writes.
 """
 
 import contextlib
@@ -16,30 +20,30 @@ from typing import cast
 
 from services.common import backends
 from services.common.errors import NotFound
-from services.memory.domain import Consent, NewIdentity, Profile, ReferenceKind, Turn, Use
-from services.memory.memory import Memory
-from services.memory.settings import MemorySettings
+from services.memory import keys
+from services.memory.archive import Archive
+from services.memory.domain import Change, ClipKind, Grant
+from services.memory.embedding import Embedding
+from services.memory.erasing import Eraser
+from services.memory.exemplars import Exemplars
+from services.memory.layout import check_layout
 from services.memory.store import Entry, Object, Same, Store
+from tests.fake_store import FakeStore
+from tests.talking import TENANT, WAV, Replica, turn
 
 COUNTS = 40
 """How far each writer counts."""
 
-ADA = NewIdentity(
-    id="ada",
-    profile=Profile("Ada", "young", "female", "mid", "en", "Likes engines."),
-    consent=Consent("the test", "2026-01-31", tuple(Use)),
-    portrait=b"\x89PNG\r\n\x1a\n" + b"portrait" * 100,
-    voice=b"RIFF\x00\x00\x00\x00WAVE" + b"voice" * 100,
-)
+MODEL = "a" * 64
+WRITES = ("create", "delete", "put", "replace")
+
+State = dict[str, bytes]
+"""All objects of a store."""
 
 
 def open_store() -> Store:
     """The store of the environment."""
-    return cast("Store", backends.load("services.memory.backends", MemorySettings().backend).create())
-
-
-def turn(name: str) -> Turn:
-    return Turn(name, f"question {name}", "sad", f"answer {name}", "caring")
+    return cast("Store", backends.load("services.memory.backends", os.environ["E3RG_MEMORY_BACKEND"]).create())
 
 
 def count(name: str) -> Iterator[object]:
@@ -60,9 +64,10 @@ def count(name: str) -> Iterator[object]:
 
 def append(name: str) -> Iterator[object]:
     """Says things to one identity in one conversation."""
-    memory = Memory(open_store())
+    memory = Replica(open_store())
+    start = {"one": 0, "two": 100}[name]
     for number in range(COUNTS):
-        memory.remember("ada", "talk", turn(f"{name}-{number}"))
+        memory.say(turn(start + number))
         yield number + 1
 
 
@@ -79,14 +84,20 @@ def replace() -> Iterator[object]:
 
 
 class Dying:
-    """A store whose process is killed before its call of number `last`, from 0. Each key deleted is a call."""
+    """A store whose process is killed before its call of number `last`, from 0. Each key deleted is a call.
 
-    def __init__(self, store: Store, last: int, told: Callable[[str], object]) -> None:
+    Only calls that begin with one of `counted` have numbers.
+    """
+
+    def __init__(self, store: Store, last: int, counted: tuple[str, ...], told: Callable[[str], object]) -> None:
         self._store = store
         self._left = last
+        self._counted = counted
         self._told = told
 
     def _begin(self, call: str) -> None:
+        if not call.startswith(self._counted):
+            return
         if not self._left:
             self._told(call)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -124,7 +135,7 @@ class Dying:
         self._store.close()
 
 
-def killed(last: int, work: Callable[[Memory], object]) -> str:
+def killed(last: int, counted: tuple[str, ...], work: Callable[[Replica], object]) -> str:
     """Runs `work` in a child process that is killed before its call of that number.
 
     Returns:
@@ -132,7 +143,7 @@ def killed(last: int, work: Callable[[Memory], object]) -> str:
     """
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
-        work(Memory(Dying(open_store(), last, lambda call: os.write(writer, call.encode()))))
+        work(Replica(Dying(open_store(), last, counted, lambda call: os.write(writer, call.encode()))))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
@@ -142,49 +153,128 @@ def killed(last: int, work: Callable[[Memory], object]) -> str:
     return call
 
 
+def archive_of(memory: Replica) -> Archive:
+    exemplars = Exemplars(memory.store, memory.registry, memory.vectors, Embedding(memory.embedder), memory.clock)
+    return Archive(memory.store, memory.registry, memory.persons, memory.talks, exemplars, memory.clock)
+
+
 def state(store: Store) -> str:
     """What a reader finds after the next start; raises when that is damaged or half there."""
-    memory = Memory(store)
-    memory.prepare()
+    memory = Replica(store)
     try:
-        found = memory.recall("ada", "talk", 10)
+        found = memory.registry.identity(TENANT, "ada")
     except NotFound:
-        assert not [entry for entry in store.list("") if "/turns/" in entry.key], "turns of nobody"
         return "nobody"
-    for kind, content in ((ReferenceKind.PORTRAIT, ADA.portrait), (ReferenceKind.VOICE, ADA.voice)):
-        assert memory.reference("ada", kind) == content
-    return "ada, " + ", ".join(each.id for each in found.turns)
+    for reference in found.references:
+        assert len(memory.registry.reference(TENANT, "ada", reference.digest)) == reference.size_bytes
+    said = [f"ada {found.version}"]
+    for person, conversation in (("ann", "talk"), ("", "walk")):
+        page, _ = memory.talks.turns(TENANT, "ada", person, conversation, 50, "")
+        for each in reversed(page):
+            said.append(each.id + "".join(f" {clip.kind}" for clip in each.clips))
+            for clip in each.clips:
+                assert memory.talks.clip(TENANT, "ada", person, conversation, each.id, clip.kind) == WAV
+    with contextlib.suppress(NotFound):
+        memory.registry.derived(TENANT, "ada", [found.references[0].digest], MODEL)
+        said.append("derived")
+    return ", ".join(said)
 
 
-def clear(store: Store) -> None:
-    """Removes everything."""
-    store.delete([entry.key for entry in store.list("")])
+def derive(memory: Replica) -> None:
+    digest = memory.registry.identity(TENANT, "ada").references[0].digest
+    memory.registry.keep_derived(TENANT, "ada", [digest], MODEL, b"rig")
 
 
-OPERATIONS: dict[str, tuple[Callable[[Memory], object], bool]] = {
-    "add": (lambda memory: memory.add(ADA), False),
-    "remember": (lambda memory: memory.remember("ada", "talk", turn("second")), True),
-    "remove": (lambda memory: memory.remove("ada"), True),
+def clip(memory: Replica) -> None:
+    memory.talks.put_clip(TENANT, "ada", "ann", "talk", "turn-1", ClipKind.SPEECH, WAV)
+
+
+def change(memory: Replica) -> None:
+    old = memory.registry.identity(TENANT, "ada")
+    grants = tuple(Grant(each.use, "another", each.granted_on) for each in old.grants)
+    memory.registry.change(TENANT, "ada", Change(old.version, grants=grants))
+
+
+def eraser(store: Store) -> Eraser:
+    """Knows that no other process is at it: takes up at once what was cut short, and closes what is done."""
+    return Eraser(store, 0, closed_after_s=-1, taken_up_after_s=-1)
+
+
+def prepared(*works: Callable[[Replica], object]) -> State:
+    """The objects of a store in which this was done."""
+    store = FakeStore()
+    check_layout(store)
+    for work in works:
+        work(Replica(store))
+    return store.objects
+
+
+def first(memory: Replica) -> None:
+    memory.add()
+    memory.say(turn(1))
+
+
+def full(memory: Replica) -> None:
+    first(memory)
+    memory.say(turn(2), "walk", "")
+    clip(memory)
+    derive(memory)
+
+
+def exported() -> bytes:
+    store = FakeStore()
+    full(Replica(store))
+    return b"".join(archive_of(Replica(store)).export(TENANT, "ada"))
+
+
+ARCHIVE = exported()
+OPERATIONS: dict[str, tuple[State, Callable[[Replica], object]]] = {
+    "add": (prepared(), Replica.add),
+    "change": (prepared(full), change),
+    "remember": (prepared(first), lambda memory: memory.say(turn(2))),
+    "remember another": (prepared(first), lambda memory: memory.say(turn(2), "walk", "")),
+    "put_clip": (prepared(first), clip),
+    "keep_derived": (prepared(first), derive),
+    "erase identity": (prepared(full), lambda memory: eraser(memory.store).identity(TENANT, "ada", "the test")),
+    "erase person": (prepared(full), lambda memory: eraser(memory.store).person(TENANT, "ann", "", "the test")),
+    "import": (prepared(), lambda memory: archive_of(memory).import_(TENANT, "", iter([ARCHIVE]))),
 }
-"""What is killed, and whether Ada is there before, with one turn."""
+"""What is killed, and what is there before."""
 
 
-def steps() -> Iterator[object]:
+def bring_to(store: Store, wanted: State) -> None:
+    """Makes the objects of a store, in which nothing but records was left, those that are wanted."""
+    there = {entry.key for entry in store.list("")}
+    store.delete(there.difference(wanted))
+    for key in set(wanted).difference(there):
+        store.put(key, wanted[key])
+
+
+def erase_all(store: Store) -> list[str]:
+    """Erases the identity and everybody who is known, and sweeps; returns what is left but records and the layout."""
+    with contextlib.suppress(NotFound):
+        eraser(store).identity(TENANT, "ada", "the test")
+    known = [*store.list(keys.person(TENANT, "")), *store.list(keys.erasing_person(TENANT, ""))]
+    for name in {entry.key.rpartition("/")[2] for entry in known}:
+        with contextlib.suppress(NotFound):
+            if name.startswith("p-"):
+                eraser(store).person(TENANT, name[2:], "", "the test")
+            elif name.startswith("c-"):
+                eraser(store).person(TENANT, "", name[2:], "the test")
+    eraser(store).resume()
+    return [entry.key for entry in store.list("") if not entry.key.startswith((keys.audits(TENANT), keys.LAYOUT))]
+
+
+def steps(*names: str) -> Iterator[object]:
     """Yields of each operation killed before each step: its name, the step, what readers find, what an erase leaves."""
     store = open_store()
-    for name, (work, prepared) in OPERATIONS.items():
+    for name in names or OPERATIONS:
+        before, work = OPERATIONS[name]
         last, call = 0, "begun"
         while call:
-            clear(store)
-            if prepared:
-                memory = Memory(store)
-                memory.add(ADA)
-                memory.remember("ada", "talk", turn("first"))
-            call = killed(last, work)
-            found = state(store)
-            with contextlib.suppress(NotFound):
-                Memory(store).remove("ada")
-            yield json.dumps([name, call, found, [entry.key for entry in store.list("")]])
+            bring_to(store, before)
+            call = killed(last, WRITES if names else ("",), work)
+            yield json.dumps([name, call, state(store), erase_all(store)])
             last += 1
 
 

@@ -2,9 +2,14 @@
 
 import io
 import wave
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import cast
 
 import av
 import numpy as np
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
 from PIL import Image
 
 
@@ -62,4 +67,24 @@ def film(seconds: float = 1.0, sound: bool = True, fps: int = 10) -> bytes:
             heard.sample_rate = 16_000
             container.mux(audio.encode(heard))
             container.mux(audio.encode(None))
+    return file.getvalue()
+
+
+def moving(
+    pictures: Sequence[NDArray[np.uint8]],
+    fps: int = 10,
+    kind: str = "mp4",
+    codec: str = "libx264",
+    options: Mapping[str, str] = MappingProxyType({}),
+    parts: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
+    """A film of these pictures, uint8 (height, width, 3), RGB; `options` are the encoder's, `parts` the file's."""
+    file = io.BytesIO()
+    with av.open(file, mode="w", format=kind, container_options=dict(parts)) as container:
+        video = cast("VideoStream", container.add_stream(codec, rate=fps, options=dict(options)))
+        video.height, video.width = pictures[0].shape[:2]
+        video.pix_fmt = "yuv420p"
+        for image in pictures:
+            container.mux(video.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(video.encode(None))
     return file.getvalue()

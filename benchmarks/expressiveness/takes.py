@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import emotions
 from services.common.images import decode_image
-from services.memory.domain import NewIdentity
+from services.memory.domain import NewIdentity, ReferenceKind
+from services.memory.ready import file_of
 from services.tts import domain as tts
 from services.tts.recordings import read_voice
 from services.video import domain as video
@@ -68,15 +69,16 @@ class Set:
     def __init__(self, identity: NewIdentity, voice: tts.Backend, face: video.Backend) -> None:
         self._voice, self._face = voice, face
         self.name = identity.id
-        self.portrait = decode_image(identity.portrait, "portrait")
+        portrait = file_of(identity, ReferenceKind.PORTRAIT)
+        self.portrait = decode_image(portrait, "portrait")
         """uint8 (height, width, 3), RGB."""
-        self.recording = read_voice(identity.voice, "voice")
+        self.recording = read_voice(file_of(identity, ReferenceKind.VOICE), "voice")
         """What the voice was fitted to."""
         profile = identity.profile
         self._speaker = voice.prepare(
             [self.recording], tts.Profile(profile.age, profile.gender, profile.timbre, profile.language)
         )
-        self._rig = face.prepare(video.Portrait(hashlib.sha256(identity.portrait).hexdigest(), self.portrait))
+        self._rig = face.prepare(video.Portrait(hashlib.sha256(portrait).hexdigest(), self.portrait))
 
     def film(self, asked: str, intensity: float) -> Take:
         """Says the line of a class with its voice style and its face, and encodes it as a reply is encoded."""

@@ -5,6 +5,7 @@ ServiceError
 │   └── TooLarge        … it is larger than the stated limit
 ├── NotFound            ask for something that exists
 ├── AlreadyExists       choose another name
+├── Conflict            read it again: somebody else changed it meanwhile
 ├── FailedPrecondition  change the state of the system first
 ├── Unsupported         ask another service: this one has no such operation
 ├── NotReady            retry: it is loading or draining
@@ -42,6 +43,10 @@ class NotFound(ServiceError):
 
 class AlreadyExists(ServiceError):
     """The name is taken."""
+
+
+class Conflict(ServiceError):
+    """Somebody else changed it meanwhile."""
 
 
 class FailedPrecondition(ServiceError):

@@ -134,6 +134,12 @@ class InferenceQueue:
         with suppress(RuntimeError):
             self._threads.submit(function)
 
+    async def repeat(self, function: Callable[[], object], period_s: float) -> None:
+        """Runs something short on a thread of the model again and again, `afterwards` each time, until cancelled."""
+        while True:
+            await asyncio.sleep(period_s)
+            self.afterwards(function)
+
     def close(self) -> None:
         """Refuses new calls and those that wait, and waits for the running ones."""
         with self._lock:

@@ -38,7 +38,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    service: str,
+    service: str | tuple[str, ...],
     stage: str,
     register: Callable[[grpc.aio.Server], None],
     *,
@@ -50,7 +50,7 @@ async def running(
     """Serves until the block ends; then health goes red, running calls drain, and the port closes.
 
     Args:
-        service: Full name of the gRPC service, for reflection.
+        service: Full name of the gRPC service, or of several, for reflection.
         stage: Name of the service in metrics and logs.
         register: Adds the servicer to the server.
         host: Address to listen on.
@@ -72,7 +72,8 @@ async def running(
     register(server)
     lights = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(lights, server)
-    names = (service, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    services = (service,) if isinstance(service, str) else service
+    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
     try:
         bound = server.add_insecure_port(f"{host}:{port}")

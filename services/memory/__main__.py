@@ -1,18 +1,22 @@
 """`python -m services.memory`: serves the store that `E3RG_MEMORY_BACKEND` names."""
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import cast
 
 import emotions
-from e3rg.memory.v1 import memory_pb2, memory_pb2_grpc
 from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
+from services.memory.embedder import SentenceEmbedder
 from services.memory.memory import Memory
 from services.memory.opening import Opening
 from services.memory.ready import ready_identities
-from services.memory.servicer import MemoryServicer
+from services.memory.servicers import SERVICES, register
+from services.memory.servicers.desk import Desk, Queues
 from services.memory.settings import MemorySettings
 from services.memory.store import Store
+from services.memory.upkeep import Upkeep
 
 
 async def main(started: asyncio.Event) -> None:
@@ -20,35 +24,50 @@ async def main(started: asyncio.Event) -> None:
     settings = MemorySettings()
     logs.configure("memory", settings.log_level)
     store = cast("Store", backends.load("services.memory.backends", settings.backend).create())
-    queue = InferenceQueue("memory", settings.backend, settings.queue_waiting_max, workers=settings.threads)
-    memory = Memory(store, ready_identities())
-    opening = Opening(store, memory, queue)
-    servicer = MemoryServicer(settings.backend, memory, queue, emotions.load(), opening)
+    memory = Memory(
+        store,
+        SentenceEmbedder(settings.models_dir),
+        tuple(ready_identities()),
+        settings.cache_bytes,
+        settings.cache_keep_s,
+    )
+    queue_of = partial(InferenceQueue, "memory", waiting_max=settings.queue_waiting_max, workers=settings.threads)
+    queues = Queues(queue_of(settings.backend), queue_of(memory.embedding.model), queue_of("archives"))
+    sweeper = InferenceQueue("memory", "sweeper", 0)
+    opening = Opening(store, memory, queues.store)
+    desk = Desk(memory, queues, opening)
     try:
         async with server.running(
-            memory_pb2.DESCRIPTOR.services_by_name["MemoryService"].full_name,
+            SERVICES,
             "memory",
-            lambda grpc_server: memory_pb2_grpc.add_MemoryServiceServicer_to_server(servicer, grpc_server),
+            lambda grpc_server: register(grpc_server, settings.backend, desk, emotions.load()),
             host=settings.host,
             port=settings.port,
             metrics_port=settings.metrics_port,
             grace_s=settings.shutdown_grace_s,
         ) as running:
             stopped = asyncio.create_task(server.stop_signal())
-            opened = asyncio.create_task(opening.run())
+            working = asyncio.create_task(_work(opening, running, started, Upkeep(memory, sweeper)))
             try:
-                await asyncio.wait({stopped, opened}, return_when=asyncio.FIRST_COMPLETED)
-                if opened.done():
-                    await opened
-                    await running.set_ready()
-                    started.set()
-                    await stopped
+                await asyncio.wait({stopped, working}, return_when=asyncio.FIRST_COMPLETED)
+                if working.done():
+                    await working  # It only ends by what is wrong.
             finally:
                 stopped.cancel()
-                opened.cancel()
+                working.cancel()
+                with suppress(asyncio.CancelledError):
+                    await working
     finally:
-        queue.close()
-        store.close()
+        sweeper.close()
+        queues.close()
+        memory.close()
+
+
+async def _work(opening: Opening, running: server.Running, started: asyncio.Event, upkeep: Upkeep) -> None:
+    await opening.run()
+    await running.set_ready()
+    started.set()
+    await upkeep.run()
 
 
 if __name__ == "__main__":

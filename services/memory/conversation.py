@@ -1,20 +1,20 @@
 """The turns of one conversation as objects: appended by many writers at once, read from the end.
 
-Two objects a turn, both created only when absent:
-
-    <folder>/turn-ids/<conversation>/<turn id>             the place that this turn id has got
-    <folder>/turns/<conversation>/<place>-<turn id>        the turn
-
-The place is one more than the last that the writer saw, counted down from the largest, so that the newest turn has
-the smallest key and a store that lists upwards finds it first. Writers at the same moment may get the same place;
-then the turn's id decides, for all readers alike (Lamport, "Time, Clocks, and the Ordering of Events in a
+Two objects a turn, both created only when absent: the place that its id has got, and the turn at that place (`Talk`
+says where). The place is one more than the last that the writer saw, counted down from the largest, so that the newest
+turn has the smallest key and a store that lists upwards finds it first. Writers at the same moment may get the same
+place; then the turn's id decides, for all readers alike (Lamport, "Time, Clocks, and the Ordering of Events in a
 Distributed System", 1978: a counter, so no clock needs to be right). The first object makes it idempotent: whoever
-comes again with the id, at once or after a crash, gets the same place, hence the same second object.
+comes again with the id, at once or after a crash, gets the same place and the same time, hence the same turn.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from services.common.errors import InvalidRequest, NotReady
 from services.memory.domain import Turn
+from services.memory.keys import Talk
 from services.memory.records import Codec, damaged
 from services.memory.store import Store, content_of
 
@@ -24,64 +24,171 @@ PLACE_MAX = 9_999_999_999
 TURNS_MAX = 1000
 """At most so many are recalled."""
 
-RECALL_BYTES_MAX = 2**20
-"""At most so many bytes of turns are recalled, so that they fit into one message."""
+BYTES_MAX = 2**20
+"""At most so many bytes of turns are read at once, so that they fit into one message; one turn always does."""
+
+COUNTED_MAX = 64
+"""So many turns back are counted one by one; what is said to be longer ago need not be that exact."""
+
+_PLACED = re.compile(r"[0-9]{10}-[A-Za-z0-9-]{1,63}\Z")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the conversation a turn stands."""
+    """Where in the conversation a turn stands, and when it came: Unix time.
+
+    `countdown` 0 is no place: the turn was there, and its time is over.
+    """
 
     countdown: int
+    said_at_s: float
 
 
-_PLACES = Codec(Place)
+@dataclass(frozen=True)
+class Seat:
+    """What a turn id has got.
+
+    Attributes:
+        placed: "<place>-<turn>", the last part of the turn's key.
+        said_at_s: When the turn came first, Unix time.
+        new: False when the id had a place already.
+        gone: The turn was there, and its time is over; it is not to be kept again.
+    """
+
+    placed: str
+    said_at_s: float
+    new: bool = False
+    gone: bool = False
+
+
+PLACES = Codec(Place)
 _TURNS = Codec(Turn)
 
 
 class Conversation:
-    """The turns of `name`, kept in `folder` of `store`."""
+    """The turns of the conversation `name` of `talk`. Calls block; any thread may call."""
 
-    def __init__(self, store: Store, folder: str, name: str) -> None:
+    def __init__(self, store: Store, talk: Talk, name: str) -> None:
         self._store = store
-        self._ids = f"{folder}turn-ids/{name}/"
-        self._turns = f"{folder}turns/{name}/"
+        self._talk = talk
+        self._name = name
 
-    def append(self, turn: Turn) -> None:
-        """Keeps `turn` after those that are there; a turn id that is there already changes nothing."""
-        id_key = self._ids + turn.id
-        place = self._next_place()
-        if self._store.create(id_key, _PLACES.encode(place)) is None:
-            stored = content_of(self._store.get(id_key))
-            if stored is None:
-                return  # The whole conversation was removed meanwhile.
-            place = _PLACES.decode(id_key, stored)
-        self._store.create(self._key(place, turn.id), _TURNS.encode(turn))
+    def reserve(self, turn_id: str, now_s: float) -> Seat:
+        """Returns the seat of a turn, after all turns that are there; one that has a seat keeps it.
+
+        Raises:
+            NotReady: The turn is being erased.
+        """
+        return self._reserve(turn_id, Place(self._next_countdown(), now_s))
+
+    def reserve_again(self, placed: str, turn: Turn) -> None:
+        """Gives a turn the place and the time that it had in another store."""
+        self._reserve(turn.id, Place(_countdown(placed), turn.said_at_s))
+
+    def seat(self, turn_id: str) -> Seat | None:
+        """Returns the seat of a turn; None when it has none."""
+        key = self._talk.turn_id(self._name, turn_id)
+        content = content_of(self._store.get(key))
+        if content is None:
+            return None
+        place = PLACES.decode(key, content)
+        return Seat(_placed(place, turn_id), place.said_at_s, gone=place.countdown == 0)
+
+    def keep(self, placed: str, turn: Turn) -> None:
+        """Keeps a turn at its place; one that is there stays."""
+        # What is filled when it is read is not stored.
+        stored = replace(turn, clips=(), conversation="")
+        self._store.create(self._talk.turn(self._name, placed), _TURNS.encode(stored))
+
+    def read(self, placed: str) -> Turn | None:
+        """Returns the turn at a place; None when there is none."""
+        found = self._found(placed)
+        return found and found[0]
 
     def last(self, turns_max: int) -> tuple[Turn, ...]:
-        """Returns at most `turns_max` of the last turns, oldest first; fewer when they are very long."""
-        newest_first: list[Turn] = []
-        size_bytes = 0
+        """Returns at most `turns_max` of the last turns, oldest first, without vote records; fewer when very long."""
         if turns_max == 0:
             return ()
-        for entry in self._store.list(self._turns, limit=min(turns_max, TURNS_MAX)):
-            content = content_of(self._store.get(entry.key))
-            if content is None:
+        read, _ = self._fitting(self.newest(min(turns_max, TURNS_MAX)), votes=False)
+        return tuple(turn for _, turn in reversed(read))
+
+    def page(self, size: int, after: str) -> tuple[tuple[tuple[str, Turn], ...], str]:
+        """Returns at most `size` turns with their places, the newest first, and what the next page is `after`.
+
+        Raises:
+            InvalidRequest: `after` is not what a page returned.
+        """
+        if after and not _PLACED.match(after):
+            raise InvalidRequest("page_token", f"{after[:80]!a} is none; send what the page before returned")
+        listed = self.newest(size + 1, after)
+        read, seen = self._fitting(listed[:size], votes=True)
+        return tuple(read), listed[seen - 1] if seen < len(listed) else ""
+
+    def newest(self, count: int, after: str = "") -> list[str]:
+        """Returns the places of so many turns, the newest first: those before the one at `after`."""
+        folder = self._talk.turns(self._name)
+        entries = self._store.list(folder, limit=count, after=folder + after if after else "")
+        return [entry.key.removeprefix(folder) for entry in entries]
+
+    def turns_ago(self, placed: Iterable[str], counted_max: int = COUNTED_MAX) -> dict[str, int]:
+        """Returns how many turns ago these were, 1 for the last turn.
+
+        The keys of the last `counted_max` turns are counted. What is before them is told by its place, which takes
+        two turns that were said at the same moment for one.
+        """
+        listed = self.newest(counted_max)
+        ago = {each: number for number, each in enumerate(listed, start=1)}
+        last = _countdown(listed[-1]) if listed else PLACE_MAX
+        return {each: ago.get(each) or len(listed) + max(1, _countdown(each) - last) for each in placed}
+
+    def _fitting(self, listed: Sequence[str], votes: bool) -> tuple[list[tuple[str, Turn]], int]:
+        """Returns the turns at these places as far as a message holds them, and how many places that were."""
+        read: list[tuple[str, Turn]] = []
+        left_bytes = BYTES_MAX
+        for seen, placed in enumerate(listed):
+            found = self._found(placed)
+            if found is None:
                 continue  # Removed since the listing.
-            size_bytes += len(content)
-            if size_bytes > RECALL_BYTES_MAX:
-                break
-            newest_first.append(_TURNS.decode(entry.key, content))
-        return tuple(reversed(newest_first))
+            turn, size_bytes = found
+            left_bytes -= size_bytes if votes else size_bytes - len(turn.vote_record)
+            if left_bytes < 0:
+                return read, seen
+            read.append((placed, turn if votes else replace(turn, vote_record="")))
+        return read, len(listed)
 
-    def _next_place(self) -> Place:
-        newest = self._store.list(self._turns, limit=1)
+    def _found(self, placed: str) -> tuple[Turn, int] | None:
+        """Returns the turn at a place, and how many bytes it takes."""
+        key = self._talk.turn(self._name, placed)
+        content = content_of(self._store.get(key))
+        if content is None:
+            return None
+        return replace(_TURNS.decode(key, content), conversation=self._name), len(content)
+
+    def _reserve(self, turn_id: str, place: Place) -> Seat:
+        if self._store.create(self._talk.turn_id(self._name, turn_id), PLACES.encode(place)) is not None:
+            return Seat(_placed(place, turn_id), place.said_at_s, new=True)
+        seat = self.seat(turn_id)
+        if seat is None:
+            raise NotReady(f"turn {turn_id!r} is being erased; retry")
+        return seat
+
+    def _next_countdown(self) -> int:
+        newest = self.newest(1)
         if not newest:
-            return Place(PLACE_MAX)
-        countdown, _, _ = newest[0].key.removeprefix(self._turns).partition("-")
-        if not countdown.isdecimal() or int(countdown) == 0:
-            raise damaged(newest[0].key, "its name is not that of a turn")
-        return Place(int(countdown) - 1)
+            return PLACE_MAX
+        if not _PLACED.match(newest[0]) or _countdown(newest[0]) <= 1:
+            raise damaged(self._talk.turn(self._name, newest[0]), "its name is not that of a turn")
+        return _countdown(newest[0]) - 1
 
-    def _key(self, place: Place, turn_id: str) -> str:
-        return f"{self._turns}{place.countdown:010d}-{turn_id}"
+
+def is_of(placed: str, turn_id: str) -> bool:
+    """Tells whether `placed` is "<place>-<turn>" of this turn."""
+    return _PLACED.match(placed) is not None and placed.partition("-")[2] == turn_id
+
+
+def _countdown(placed: str) -> int:
+    return int(placed.partition("-")[0])
+
+
+def _placed(place: Place, turn_id: str) -> str:
+    return f"{place.countdown:010d}-{turn_id}"

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.memory.domain import Consent, NewIdentity, Profile
+from services.memory.domain import File, Grant, NewIdentity, Profile, ReferenceKind
 
 FOLDER = Path(__file__).parent / "identities"
 
@@ -15,11 +15,11 @@ def ready_identities(folder: Path = FOLDER) -> Iterator[NewIdentity]:
     Raises:
         OSError: A portrait or a voice is missing.
         KeyError: A profile lacks a key.
+        TypeError: A permission lacks a key, or has one that no permission has.
         tomllib.TOMLDecodeError: A profile is not TOML.
     """
     for path in sorted(folder.glob("*/profile.toml")):
         row = tomllib.loads(path.read_text("utf-8"))
-        consent = row["consent"]
         yield NewIdentity(
             id=path.parent.name,
             profile=Profile(
@@ -29,12 +29,21 @@ def ready_identities(folder: Path = FOLDER) -> Iterator[NewIdentity]:
                 timbre=row["timbre"],
                 language=row["language"],
                 about=row["about"],
+                speaking_style=row["speaking_style"],
             ),
-            consent=Consent(
-                granted_by=consent["granted_by"],
-                granted_on=str(consent["granted_on"]),  # TOML has dates of its own
-                uses=tuple(consent["uses"]),
+            # TOML has dates of its own.
+            grants=tuple(Grant(**{key: str(value) for key, value in grant.items()}) for grant in row["grants"]),
+            files=(
+                File(ReferenceKind.PORTRAIT, (path.parent / "portrait.png").read_bytes()),
+                File(ReferenceKind.VOICE, (path.parent / "voice.wav").read_bytes()),
             ),
-            portrait=(path.parent / "portrait.png").read_bytes(),
-            voice=(path.parent / "voice.wav").read_bytes(),
         )
+
+
+def file_of(identity: NewIdentity, kind: ReferenceKind) -> bytes:
+    """Returns the first file of that kind.
+
+    Raises:
+        StopIteration: There is none.
+    """
+    return next(file.content for file in identity.files if file.kind is kind)

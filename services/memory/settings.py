@@ -4,6 +4,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from services.common.settings import ServiceSettings
+from services.memory.memory import CACHE_BYTES, CACHE_KEEP_S
 
 
 class MemorySettings(ServiceSettings):
@@ -17,3 +18,7 @@ class MemorySettings(ServiceSettings):
     """Calls to the store at the same time."""
     queue_waiting_max: int = Field(default=64, ge=0)
     """Requests that may wait for a thread; more are refused with RESOURCE_EXHAUSTED. Store calls take milliseconds."""
+    cache_bytes: int = Field(default=CACHE_BYTES, ge=0)
+    """So much memory the copies of objects may take, about; the vectors have a room of their own."""
+    cache_keep_s: float = Field(default=CACHE_KEEP_S, gt=0, le=3600)
+    """Nothing is held for longer after its last use; nor does anything older stand in for a store that is away."""

@@ -145,7 +145,7 @@ def expression_vote(
 class Profile:
     """Who the avatar is: `age` child|young|middle-aged|elderly, `gender` female|male, `timbre` high|mid|low.
 
-    `about` is a sentence about the person; may be empty.
+    `about` is a sentence about the person, `speaking_style` how it talks; both may be empty.
     """
 
     name: str
@@ -154,6 +154,7 @@ class Profile:
     timbre: str
     language: str = "en"
     about: str = ""
+    speaking_style: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,16 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Example:
+    """How the avatar answers a message that is near to what the user says now: `similarity` -1 to 1."""
+
+    user_text: str
+    user_emotion: str
+    reply_text: str
+    similarity: float = 0.0
+
+
+@dataclass(frozen=True)
 class MemoryUse:
     """What became of a memory: the sentence that refers to it, whether the model read it, or why it was not used."""
 
@@ -184,8 +195,8 @@ class MemoryUse:
 class ReplyRequest:
     """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is.
 
-    `memories` are in any order. `stop` may be set from any thread when nobody waits for the reply any more; the model
-    then stops in mid-sentence.
+    `memories` are in any order, of `examples` the nearest is first. `stop` may be set from any thread when nobody waits
+    for the reply any more; the model then stops in mid-sentence.
     """
 
     message: Message
@@ -194,6 +205,7 @@ class ReplyRequest:
     profile: Profile
     seed: int = 0
     memories: tuple[Memory, ...] = ()
+    examples: tuple[Example, ...] = ()
     stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
 
@@ -231,6 +243,7 @@ class ReplyRecord:
         history_dropped: Utterances of the history that the model did not get, counted from the oldest; 0 when it was
             not asked.
         memories: What became of each memory of the request, in its order.
+        examples_used: How many of the request's examples the model read, or stood in for its words.
     """
 
     degraded: str = ""
@@ -239,6 +252,7 @@ class ReplyRecord:
     retries: int = 0
     history_dropped: int = 0
     memories: tuple[MemoryUse, ...] = ()
+    examples_used: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from services.mllm.domain import (
     AUDIO_RATE_HZ,
     Answer,
     Backend,
+    Example,
     Frame,
     Level,
     Memory,
@@ -40,6 +41,9 @@ FRAMES_MAX = 64
 ANSWER_CHARS_MAX = 200
 """Of what a model wrote, for the record."""
 MEMORIES_MAX = 8
+EXAMPLES_MAX = 8
+EXAMPLE_CHARS_MAX = 1000
+"""Of each side of an example."""
 ROUNDING = 1e-3
 """By which a cosine may be above 1."""
 
@@ -164,9 +168,11 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
                 timbre=request.profile.timbre,
                 language=request.profile.language or "en",
                 about=request.profile.about,
+                speaking_style=request.profile.speaking_style,
             ),
             seed=request.seed,
             memories=self._to_memories(request.memories),
+            examples=self._to_examples(request.examples),
         )
 
     def _to_memories(self, memories: Sequence[pb.Memory]) -> tuple[Memory, ...]:
@@ -184,6 +190,22 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             if not abs(row.similarity) <= 1 + ROUNDING:
                 raise InvalidRequest(f"{field}.similarity", f"{row.similarity}; send a cosine from -1 to 1")
         return tuple(Memory(row.text, row.emotion, row.turns_ago, row.age_s, row.similarity) for row in memories)
+
+    def _to_examples(self, examples: Sequence[pb.Example]) -> tuple[Example, ...]:
+        if len(examples) > EXAMPLES_MAX:
+            raise InvalidRequest("examples", f"{len(examples)} of them; send at most {EXAMPLES_MAX}")
+        for place, row in enumerate(examples):
+            field = f"examples[{place}]"
+            for name, text in (("user_text", row.user_text), ("reply_text", row.reply_text)):
+                if not text.strip():
+                    raise InvalidRequest(f"{field}.{name}", f"empty; send 1 to {EXAMPLE_CHARS_MAX} characters")
+                if len(text) > EXAMPLE_CHARS_MAX:
+                    raise InvalidRequest(f"{field}.{name}", f"{len(text)} characters; send at most {EXAMPLE_CHARS_MAX}")
+            if row.user_emotion not in self._wheel.labels:
+                raise InvalidRequest(f"{field}.user_emotion", f"{row.user_emotion!r}; {_one_of(self._wheel)}")
+            if not abs(row.similarity) <= 1 + ROUNDING:
+                raise InvalidRequest(f"{field}.similarity", f"{row.similarity}; send a cosine from -1 to 1")
+        return tuple(Example(row.user_text, row.user_emotion, row.reply_text, row.similarity) for row in examples)
 
     def _to_label(self, emotion: common.Emotion, field: str) -> str:
         self._check_wheel(emotion.ontology_hash, f"{field}.ontology_hash")
@@ -245,6 +267,7 @@ def _to_reply_part(piece: ReplySentence | ReplyRecord) -> pb.WriteReplyResponse:
             memories=[
                 pb.MemoryUse(sentence=use.sentence, read=use.is_read, unused=use.unused) for use in piece.memories
             ],
+            examples_used=piece.examples_used,
         )
     )
 

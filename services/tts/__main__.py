@@ -11,6 +11,9 @@ from services.tts.domain import Backend, Voices
 from services.tts.servicer import TtsServicer
 from services.tts.settings import TtsSettings
 
+TIDY_S = 5.0
+"""How often voices that nobody speaks with are dropped."""
+
 
 async def main(started: asyncio.Event) -> None:
     """Loads the model, then serves it until SIGTERM."""
@@ -19,7 +22,9 @@ async def main(started: asyncio.Event) -> None:
     wheel = emotions.load()
     backend = cast("Backend", backends.load("services.tts.backends", settings.backend).create())
     queue = InferenceQueue("tts", backend.model, settings.queue_waiting_max)
-    servicer = TtsServicer(settings.backend, backend, Voices(backend, settings.voices_max), queue, wheel)
+    voices = Voices(backend, settings.voices_max)
+    servicer = TtsServicer(settings.backend, backend, voices, queue, wheel)
+    tidying = asyncio.create_task(queue.repeat(voices.drop_unused, TIDY_S))
     try:
         async with server.running(
             tts_pb2.DESCRIPTOR.services_by_name["TtsService"].full_name,
@@ -34,6 +39,7 @@ async def main(started: asyncio.Event) -> None:
             started.set()
             await server.stop_signal()
     finally:
+        tidying.cancel()
         queue.close()
         backend.close()
 

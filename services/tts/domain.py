@@ -163,17 +163,26 @@ class Fitted:
     packed: bytes
 
 
+VOICE_KEEP_S = 60.0
+"""A voice is held so long after its last use: an erasure of its identity counts on it."""
+
+
 class Voices:
     """The voices that a model was lent, the last of them kept.
 
     Args:
         backend: The speech model.
         voices_max: How many fitted voices are kept.
+        clock: Tells the time in seconds.
     """
 
-    def __init__(self, backend: Backend, voices_max: int) -> None:
+    def __init__(self, backend: Backend, voices_max: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._backend = backend
-        self._voices: LastUsed[bytes, Voice] = LastUsed(voices_max)
+        self._voices: LastUsed[bytes, Voice] = LastUsed(voices_max, keep_s=VOICE_KEEP_S, clock=clock)
+
+    def drop_unused(self) -> None:
+        """Drops the voices that nobody has spoken with for long; every fit does so too."""
+        self._voices.drop_unused()
 
     def check(self, profile: Profile, delivery: Delivery) -> None:
         """Refuses what the model cannot speak.

@@ -11,6 +11,9 @@ from services.video.domain import Backend, Studio
 from services.video.servicer import VideoServicer
 from services.video.settings import VideoSettings
 
+TIDY_S = 5.0
+"""How often rigs that nobody films with are dropped."""
+
 
 async def main(started: asyncio.Event) -> None:
     """Loads the model, then serves it until SIGTERM."""
@@ -19,7 +22,9 @@ async def main(started: asyncio.Event) -> None:
     wheel = emotions.load()
     backend = cast("Backend", backends.load("services.video.backends", settings.backend).create())
     queue = InferenceQueue("video", backend.model, settings.queue_waiting_max)
-    servicer = VideoServicer(settings.backend, backend, Studio(backend, settings.rigs_max), queue, wheel)
+    studio = Studio(backend, settings.rigs_max)
+    servicer = VideoServicer(settings.backend, backend, studio, queue, wheel)
+    tidying = asyncio.create_task(queue.repeat(studio.drop_unused, TIDY_S))
     try:
         async with server.running(
             video_pb2.DESCRIPTOR.services_by_name["VideoService"].full_name,
@@ -34,6 +39,7 @@ async def main(started: asyncio.Event) -> None:
             started.set()
             await server.stop_signal()
     finally:
+        tidying.cancel()
         queue.close()
         backend.close()
 

@@ -1,6 +1,9 @@
 """What a face is asked and what it answers: a portrait, an emotion and speech become frames."""
 
+import hashlib
+import logging
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +13,14 @@ from numpy.typing import NDArray
 
 from services.common.caches import LastUsed
 from services.common.errors import InvalidRequest
+
+_log = logging.getLogger(__name__)
+
+PACKED_BYTES_MAX = 16 << 20
+"""Largest rigged face that is handed out or taken."""
+RIG_KEEP_S = 60.0
+"""A rig is held so long after its last use: an erasure of its identity counts on it."""
+DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,8 @@ class Backend(Protocol):
     """Name of the model."""
     digest: str
     """SHA-256 (hex) of its weights."""
+    rigging: int
+    """Raised when portraits are rigged otherwise, or rigs packed otherwise: what was rigged before is then stale."""
     classes: tuple[str, ...]
     """The face classes that it can show, names of the wheel."""
     fps: int
@@ -119,11 +132,54 @@ class Backend(Protocol):
                 (none, two, too small, turned away) and what would be right.
         """
 
+    def pack(self, rig: Rig) -> bytes:
+        """Returns what is slow to find out about a portrait as bytes, to be kept; empty when nothing is worth it."""
+
+    def unpack(self, content: bytes, image: Callable[[], NDArray[np.uint8]]) -> Rig:
+        """Returns the rig that `pack` was given, with which a performance gives the same frames.
+
+        Args:
+            content: What `pack` returned, here or in another process.
+            image: Gives the portrait's picture, as in `Portrait`.
+
+        Raises:
+            ValueError: These are no bytes of `pack`, or of a renderer with other settings.
+        """
+
+    def flaw(self, image: NDArray[np.uint8]) -> str:
+        """Returns why a picture of a film, uint8 (height, width, 3), RGB, has not exactly one usable face.
+
+        A few words without figures ("no face", "turned away"); empty when it has.
+        """
+
     def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
         """Begins one reply or segment. The same seed gives the same blinks and head motion."""
 
     def close(self) -> None:
         """Frees the model."""
+
+
+@dataclass(frozen=True)
+class Rigged:
+    """A portrait that is ready to move.
+
+    Attributes:
+        rig: What to perform with.
+        rig_s: Seconds that rigging it took; 0 when it was known.
+        packed: It as bytes, to be kept and sent again; empty when a caller has it already, or it is not worth keeping.
+    """
+
+    rig: Rig
+    rig_s: float
+    packed: bytes
+
+
+@dataclass
+class _Known:
+    """A rig that is remembered; `is_out`: some caller has it as bytes."""
+
+    rig: Rig
+    is_out: bool
 
 
 class Studio:
@@ -132,24 +188,68 @@ class Studio:
     Args:
         backend: The renderer.
         rigs_max: How many rigs are kept.
+        clock: Tells the time in seconds.
     """
 
-    def __init__(self, backend: Backend, rigs_max: int) -> None:
+    def __init__(self, backend: Backend, rigs_max: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._backend = backend
-        self._rigs: LastUsed[str, Rig] = LastUsed(rigs_max)
+        self._rigs: LastUsed[str, _Known] = LastUsed(rigs_max, keep_s=RIG_KEEP_S, clock=clock)
 
-    def knows(self, digest: str) -> bool:
-        """Tells whether the portrait is rigged already."""
-        return digest in self._rigs
+    def drop_unused(self) -> None:
+        """Drops the rigs that nobody has filmed with for long; every use of another does so too."""
+        self._rigs.drop_unused()
 
-    def rig(self, digest: str, image: Callable[[], NDArray[np.uint8]]) -> Rig:
+    def check_portrait(self, digest: str, image: Callable[[], NDArray[np.uint8]]) -> None:
+        """Rigs a portrait for later; the arguments are those of `rig`.
+
+        Raises:
+            InvalidRequest: There is not exactly one usable face.
+        """
+        self._find(digest, image, b"")
+
+    def rig(self, digest: str, image: Callable[[], NDArray[np.uint8]], packed: bytes = b"") -> Rigged:
         """Returns the rig of a portrait; blocks while it is made.
+
+        It is handed out as bytes once: with the first call that does not bring it.
 
         Args:
             digest: SHA-256 of the stored file.
             image: Gives the picture, as in `Portrait`; called only when it is not rigged yet.
+            packed: `Rigged.packed` of an earlier call, of this service or of another; may be empty. It is used when it
+                is of this model and this portrait.
+
+        Raises:
+            InvalidRequest: There is not exactly one usable face.
         """
-        return self._rigs.get(digest, lambda: self._backend.prepare(Portrait(digest, image())))
+        was_known, started_s = digest in self._rigs, time.monotonic()
+        known = self._find(digest, image, packed)
+        rig_s = 0.0 if was_known or known.is_out else time.monotonic() - started_s
+        if was_known and packed.startswith(self._key(digest)):
+            known.is_out = True
+        return Rigged(known.rig, rig_s, self._hand_out(digest, known))
+
+    def _find(self, digest: str, image: Callable[[], NDArray[np.uint8]], packed: bytes) -> _Known:
+        def make() -> _Known:
+            if packed.startswith(self._key(digest)):
+                try:
+                    return _Known(self._backend.unpack(_unsealed(packed), image), is_out=True)
+                except ValueError as problem:
+                    _log.warning("a rigged face cannot be read and is rigged again: %s", problem)
+            return _Known(self._backend.prepare(Portrait(digest, image())), is_out=False)
+
+        return self._rigs.get(digest, make)
+
+    def _hand_out(self, digest: str, known: _Known) -> bytes:
+        if known.is_out:
+            return b""
+        known.is_out = True
+        content = self._backend.pack(known.rig)
+        packed = self._key(digest) + hashlib.sha256(content).digest() + content
+        return packed if content and len(packed) <= PACKED_BYTES_MAX else b""
+
+    def _key(self, digest: str) -> bytes:
+        """What a rig depends on, as 32 bytes."""
+        return hashlib.sha256(repr((self._backend.digest, self._backend.rigging, digest)).encode()).digest()
 
     def check(self, expression: Expression) -> None:
         """Refuses what cannot be shown.
@@ -192,3 +292,15 @@ class Studio:
     def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
         """Begins one reply or segment."""
         return self._backend.perform(rig, expression, seed, quality)
+
+
+def _unsealed(packed: bytes) -> bytes:
+    """Returns what was packed, behind its key and its SHA-256.
+
+    Raises:
+        ValueError: It is not what was packed.
+    """
+    content = packed[2 * DIGEST_BYTES :]
+    if hashlib.sha256(content).digest() != packed[DIGEST_BYTES : 2 * DIGEST_BYTES]:
+        raise ValueError("it is damaged")
+    return content

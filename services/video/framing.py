@@ -40,11 +40,40 @@ BYSTANDER_PART = 0.25
 
 
 @dataclass(frozen=True)
+class Square:
+    """A part of a picture, px."""
+
+    left: int
+    top: int
+    side: int
+
+
+@dataclass(frozen=True)
 class Framed:
-    """A portrait cut to size: `image` uint8 (size, size, 3), RGB, and its `landmarks` float32 (478, 3), px of it."""
+    """A portrait cut to size.
+
+    Attributes:
+        image: uint8 (size, size, 3), RGB.
+        landmarks: float32 (478, 3), px of `image`.
+        square: Which part of the portrait it is.
+    """
 
     image: NDArray[np.uint8]
     landmarks: NDArray[np.float32]
+    square: Square
+
+
+class Unusable(InvalidRequest):
+    """There is not exactly one usable face.
+
+    Args:
+        why: The same in a few words, without the figures ("turned away").
+        problem: What was found, and what would be right.
+    """
+
+    def __init__(self, why: str, problem: str) -> None:
+        super().__init__(FIELD, problem)
+        self.why = why
 
 
 def frame(image: NDArray[np.uint8], reader: FaceReader, size_px: int) -> Framed:
@@ -57,44 +86,71 @@ def frame(image: NDArray[np.uint8], reader: FaceReader, size_px: int) -> Framed:
         shape = "x".join(str(side) for side in image.shape[1::-1])
         raise InvalidRequest(FIELD, f"the picture is {shape} px; send one in colour, {SIDE_MIN_PX} px a side or larger")
     face = _only_face(reader.read(image))
-    _check(face)
-    left, top, side = _square(image, face)
-    cut = image[top : top + side, left : left + side]
-    smooth = cv2.INTER_AREA if side > size_px else cv2.INTER_CUBIC
-    picture = np.asarray(cv2.resize(cut, (size_px, size_px), interpolation=smooth), np.uint8)
-    return Framed(picture, _landmarks(picture, reader))
+    _check_place(face)
+    _check_rest(face)
+    square = _square(image, face)
+    picture = cut(image, square, size_px)
+    return Framed(picture, _landmarks(picture, reader), square)
+
+
+def cut(image: NDArray[np.uint8], square: Square, size_px: int) -> NDArray[np.uint8]:
+    """Returns a part of `image` scaled to `size_px` a side."""
+    part = image[square.top : square.top + square.side, square.left : square.left + square.side]
+    smooth = cv2.INTER_AREA if square.side > size_px else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(part, (size_px, size_px), interpolation=smooth), np.uint8)
+
+
+def flaw_of(image: NDArray[np.uint8], reader: FaceReader) -> str:
+    """Returns why a picture of a film has not exactly one usable face, in a few words; empty when it has.
+
+    Who is filmed speaks and blinks: an open mouth and closed eyes are no flaws here.
+
+    Args:
+        image: uint8 (height, width, 3), RGB.
+        reader: Finds the faces.
+    """
+    try:
+        _check_place(_only_face(reader.read(image)))
+    except Unusable as unusable:
+        return unusable.why
+    return ""
 
 
 def _only_face(faces: list[Face]) -> Face:
     if not faces:
-        raise InvalidRequest(FIELD, "no face was found; send a picture of one person who looks at the camera, well lit")
+        problem = "no face was found; send a picture of one person who looks at the camera, well lit"
+        raise Unusable("no face", problem)
     largest = max(faces, key=lambda face: face.box.width)
     people = [face for face in faces if face.box.width > BYSTANDER_PART * largest.box.width]
     if len(people) > 1:
         problem = f"{len(people)} faces were found; send a picture of one person, or cut it to one face"
-        raise InvalidRequest(FIELD, problem)
+        raise Unusable("several faces", problem)
     return largest
 
 
-def _check(face: Face) -> None:
+def _check_place(face: Face) -> None:
     points = face.landmarks
     apart = _iris_distance(points)
     if apart < IRIS_DISTANCE_MIN_PX:
-        raise InvalidRequest(
-            FIELD,
+        raise Unusable(
+            "too small",
             f"the face is too small: the eyes are {apart:.0f} px apart; send a picture with at least "
             f"{IRIS_DISTANCE_MIN_PX:.0f} px between them (a face some {IRIS_DISTANCE_MIN_PX * 2.4:.0f} px wide)",
         )
     yaw, pitch, roll = _turn_deg(points)
     if abs(yaw) > TURN_MAX_DEG or abs(pitch) > TURN_MAX_DEG:
-        raise InvalidRequest(
-            FIELD,
+        raise Unusable(
+            "turned away",
             f"the face is turned away ({abs(yaw):.0f} degrees sideways, {abs(pitch):.0f} up or down); "
             f"send a picture that looks at the camera, within {TURN_MAX_DEG:.0f} degrees",
         )
     if abs(roll) > TILT_MAX_DEG:
-        raise InvalidRequest(FIELD, f"the head is tilted by {abs(roll):.0f} degrees; turn the picture upright")
-    unit = apart / IRIS_DISTANCE_MM
+        raise Unusable("tilted", f"the head is tilted by {abs(roll):.0f} degrees; turn the picture upright")
+
+
+def _check_rest(face: Face) -> None:
+    points = face.landmarks
+    unit = _iris_distance(points) / IRIS_DISTANCE_MM
     if float(np.linalg.norm(points[14] - points[13])) / unit > LIP_GAP_MAX_MM:
         raise InvalidRequest(FIELD, "the mouth is open; send a picture with closed lips, which can be animated")
     lids = min(float(np.linalg.norm(points[a] - points[b])) for a, b in ((159, 145), (386, 374))) / unit
@@ -102,8 +158,7 @@ def _check(face: Face) -> None:
         raise InvalidRequest(FIELD, "the eyes are closed; send a picture with open eyes")
 
 
-def _square(image: NDArray[np.uint8], face: Face) -> tuple[int, int, int]:
-    """Left, top and side of the cut, px."""
+def _square(image: NDArray[np.uint8], face: Face) -> Square:
     height, width = image.shape[:2]
     apart = _iris_distance(face.landmarks)
     wanted = apart / IRIS_PART
@@ -115,7 +170,7 @@ def _square(image: NDArray[np.uint8], face: Face) -> tuple[int, int, int]:
     x, y = face.landmarks[ORIGIN, :2].tolist()
     left = int(np.clip(round(x - side / 2), 0, width - side))
     top = int(np.clip(round(y - EYE_HEIGHT * side), 0, height - side))
-    return left, top, side
+    return Square(left, top, side)
 
 
 def _landmarks(picture: NDArray[np.uint8], reader: FaceReader) -> NDArray[np.float32]:

@@ -14,4 +14,4 @@ class VideoSettings(ServiceSettings):
     backend: str = "portrait"
     """Name of a module of `services.video.backends`."""
     rigs_max: int = Field(default=16, ge=1)
-    """Rigged portraits that are kept in memory, some 20 MB each with the portrait renderer."""
+    """Rigged portraits that are kept in memory at once, some 15 MB each with the portrait renderer."""

@@ -1,12 +1,17 @@
-"""The S3 store that the contract's tests share."""
+"""The S3 store and the fake door that the contract's tests share."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from client import command
 from services.memory.backends.s3 import S3Backend
+from tests.fake_door import FakeDoor, Run
+from tests.s3_proxy import S3Proxy
 from tests.s3_server import S3Server, open_store, wait_for
+from tests.serving import serving
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +35,32 @@ def s3_store(s3_server: S3Server) -> Iterator[S3Backend]:
     yield store
     store.delete([entry.key for entry in store.list("")])
     store.close()
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[FakeDoor]:
+    """A door without a deployment behind it."""
+    fake = FakeDoor()
+    async with serving("e3rg.orchestrator.v1.OrchestratorService", fake.register) as served:
+        fake.address = served.address
+        yield fake
+
+
+@pytest.fixture
+def run(door: FakeDoor, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command against the fake door."""
+
+    async def now(*words: str | Path) -> tuple[int, str, str]:
+        status = await asyncio.to_thread(command.main, ["--address", door.address, *map(str, words)])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return now
+
+
+@pytest.fixture
+def proxy(s3_server: S3Server, s3_store: S3Backend) -> Iterator[S3Proxy]:
+    """The way to that server, which can be disturbed; the store on it is empty."""
+    proxy = S3Proxy(s3_server.port)
+    yield proxy
+    proxy.close()

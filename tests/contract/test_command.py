@@ -14,7 +14,7 @@ import pytest
 from client import Client, ClientError, command
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from services.common.errors import BackendFailed
-from tests.deployment import PORTRAIT, VOICE, Cast, Deployment
+from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, Deployment
 from tests.fakes import Gate, fail
 from tests.samples import film, png
 from tests.serving import CallLog
@@ -149,8 +149,8 @@ async def test_what_is_refused_is_told_in_one_line(run: Run, tmp_path: Path, wor
     ("words", "complaint"),
     [
         (["--text", "caf\udce9"], r"argument --text: 'caf\udce9' is not UTF-8; check the terminal's locale"),
-        (["--text", "Hi.", "--seed", "-1"], "argument --seed: '-1' is no seed; give 0 to 4294967295"),
-        (["--text", "Hi.", "--seed", "4294967296"], "argument --seed: '4294967296' is no seed"),
+        (["--text", "Hi.", "--seed", "-1"], "argument --seed: '-1' is no number; give 0 to 4294967295"),
+        (["--text", "Hi.", "--seed", "4294967296"], "argument --seed: '4294967296' is no number"),
         (["--text", "Hi.", "--output", "smell"], "argument --output: invalid choice: 'smell'"),
     ],
 )
@@ -163,41 +163,48 @@ def test_words_that_make_no_request_are_refused_before_anything_is_sent(
     assert complaint in capsys.readouterr().err
 
 
-async def test_an_identity_is_added_shown_listed_and_removed(run: Run, tmp_path: Path) -> None:
+async def test_an_identity_is_added_answers_and_is_erased(run: Run, cast: Cast, tmp_path: Path) -> None:
     (tmp_path / "eve.png").write_bytes(PORTRAIT)
     (tmp_path / "eve.wav").write_bytes(VOICE)
     files = ["--portrait", tmp_path / "eve.png", "--voice", tmp_path / "eve.wav"]
-    person = ["--age", "elderly", "--gender", "female", "--timbre", "low", "--about", "Has been there."]
-    consent = ["--consent-by", "Eve", "--consent-on", "2026-01-31", "--consent-use", "keep_turns"]
-    add = ["identity", "add", "eve", *files, *person, *consent]
-    assert (await run(*add))[:2] == (0, "added eve\n")
-    status, _, complaint = await run(*add)
-    assert (status, complaint.startswith("e3rg: ALREADY_EXISTS: identity 'eve' exists")) == (1, True)
-    shown = (await run("identity", "show", "eve"))[1]
-    assert "eve: Eve, elderly, female, low voice, en" in shown
-    assert "consent   keep_turns; by Eve on 2026-01-31" in shown
-    listed = (await run("identity", "list"))[1].splitlines()
-    assert [line.split()[0] for line in listed] == ["anna", "eve"]
-    assert (await run("identity", "remove", "eve"))[:2] == (0, "removed eve and 3 objects\n")
+    uses = ["--grant", "animate_face", "--grant", "clone_voice", "--grant", "infer_emotion", "--grant", "keep_turns"]
+    who = ["--age", "elderly", "--gender", "female", "--timbre", "low", *uses, "--granted-by", "Eve"]
+    assert (await run("identity", "add", "eve", *files, *who))[:2] == (0, "added eve\n")
+    assert "eve: Eve, elderly, female, low voice, en" in (await run("identity", "show", "eve"))[1]
+    words = ["--text", "Hello.", "--identity", "eve", "--conversation", "c", "--output", "text", "--out", tmp_path]
+    status, printed, _ = await run("respond", *words)
+    assert status == 0
+    assert "kept       as turn " in printed
+    assert (await run("memory", "turns", "eve", "--conversation", "c"))[1].count("'Hello.'") == 1
+    status, printed, _ = await run("identity", "erase", "eve", "--asked-by", "Eve", "--yes")
+    assert (status, printed.splitlines()[0]) == (0, "erased     identity eve, asked for by Eve")
     assert (await run("identity", "show", "eve"))[0] == 1
+
+
+async def test_a_turn_that_stands_alone_or_may_not_be_kept_is_told_so(run: Run, cast: Cast, tmp_path: Path) -> None:
+    words = ["--text", "Hello.", "--output", "text", "--out", tmp_path]
+    assert "not kept   it stood alone: name a --conversation\n" in (await run("respond", *words))[1]
+    cast.add_identity("eve", tuple(use for use in ALL_USES if use != "keep_turns"))
+    printed = (await run("respond", *words, "--identity", "eve", "--conversation", "c"))[1]
+    assert "degraded   remember: without " in printed
+    assert "not kept   as said above\n" in printed
 
 
 async def test_a_portrait_that_cannot_be_used_is_refused_with_the_reason(run: Run, tmp_path: Path) -> None:
     (tmp_path / "eve.png").write_bytes(png(colour=(0, 0, 0)))
     (tmp_path / "eve.wav").write_bytes(VOICE)
     files = ["--portrait", tmp_path / "eve.png", "--voice", tmp_path / "eve.wav"]
-    consent = ["--consent-by", "Eve", "--consent-on", "2026-01-31", "--consent-use", "keep_turns"]
-    status, _, complaint = await run("identity", "add", "eve", *files, "--age", "young", "--gender", "female", *consent)
-    assert (status, complaint) == (
-        1,
-        "e3rg: INVALID_ARGUMENT: portrait: no face in it; send a photograph of one face\n",
-    )
+    who = ["--age", "young", "--gender", "female", "--grant", "keep_turns", "--granted-by", "Eve"]
+    status, _, complaint = await run("identity", "add", "eve", *files, *who)
+    assert status == 1
+    assert complaint.startswith("e3rg: INVALID_ARGUMENT: ")
+    assert "no face in it; send a photograph of one face" in complaint
 
 
 async def test_the_status_fails_when_a_service_is_gone(run: Run, deployment: Deployment) -> None:
     status, printed, _ = await run("status")
     assert status == 0
-    assert printed.count(" ready ") == 8
+    assert printed.count(" ready") == 8
     await deployment.stop("tts")
     status, printed, _ = await run("status")
     assert status == 1
@@ -231,7 +238,7 @@ async def test_closing_the_events_cancels_the_turn(deployment: Deployment, cast:
 async def test_a_failure_has_its_status_and_its_text(deployment: Deployment) -> None:
     def ask() -> None:
         with Client(deployment.served["orchestrator"].address) as client:
-            client.identity("bob")
+            client.identities.get("bob")
 
     with pytest.raises(ClientError, match="NOT_FOUND: identity 'bob' is unknown") as failure:
         await asyncio.to_thread(ask)

@@ -1,7 +1,7 @@
 """Which replica renders a segment, and when it is sent: the camera over real channels to renderers of segments."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 
@@ -10,17 +10,19 @@ import pytest
 
 import emotions
 from benchmarks.segments import scene
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2 as video
 from e3rg.video.v1 import video_pb2_grpc
 from orchestrator.filming import TRIES_MAX, Camera
 from orchestrator.flow import Flow
+from orchestrator.messages import Scene
 from orchestrator.stages import Video
 from services.common import clients
 from services.common.errors import BackendFailed
 from tests.contract.test_video_segments import segment
 from tests.deployment import serving_video
-from tests.fakes import PATIENCE_S, FakePainter, Gate, fail
+from tests.fakes import PATIENCE_S, FakeFace, FakePainter, Gate, fail
 from tests.samples import png
 from tests.serving import CallLog
 
@@ -47,7 +49,7 @@ class Watched(Video):
 
 
 @asynccontextmanager
-async def studio(*painters: FakePainter, waiting_max: int = 8) -> AsyncIterator[Watched]:
+async def studio(*painters: FakeFace, waiting_max: int = 8) -> AsyncIterator[Watched]:
     """Serves a replica for each painter. One whose `before` is a gate for steps is at work for somebody else."""
     async with AsyncExitStack() as stack:
         addresses = []
@@ -64,20 +66,27 @@ async def studio(*painters: FakePainter, waiting_max: int = 8) -> AsyncIterator[
         yield watched
 
 
-async def film(stage: Video, sentences: int = 1, idle_s: float = PATIENCE_S, portrait: bytes = b"") -> bytes:
-    """Films sentences that are there at once; the turn has 20 s left, for ever."""
+def sentence() -> tts.SpeechChunk:
     said = 8000 * np.sin(np.arange(round(SENTENCE_S * RATE_HZ)) / 9)
     sound = np.append(said, np.zeros(round(PAUSE_S * RATE_HZ))).astype("<i2").tobytes()
+    return tts.SpeechChunk(samples=sound, sample_rate_hz=RATE_HZ)
+
+
+async def film(
+    stage: Video,
+    sentences: int = 1,
+    idle_s: float = PATIENCE_S,
+    where: Scene | None = None,
+    keep: Callable[[bytes], None] = lambda _: None,
+) -> bytes:
+    """Films sentences that are there at once; the turn has 20 s left, for ever."""
     speech: Flow[tts.SpeechChunk] = Flow()
     for _ in range(sentences):
-        speech.put(tts.SpeechChunk(samples=sound, sample_rate_hz=RATE_HZ))
+        speech.put(sentence())
     speech.end()
-    where = scene()
-    if portrait:
-        where = replace(where, portrait=portrait)
-    camera = Camera(stage, await stage.model(), "", idle_s, lambda: 20.0, lambda _: None)
+    camera = Camera(stage, await stage.model(), "", idle_s, lambda: 20.0, lambda _: None, keep)
     async with asyncio.timeout(PATIENCE_S):
-        return b"".join([chunk.content async for chunk in camera.film(where, speech)])
+        return b"".join([chunk.content async for chunk in camera.film(where or scene(), speech)])
 
 
 def busy(owes_s: float) -> FakePainter:
@@ -174,5 +183,51 @@ async def test_what_one_replica_hangs_over_another_renders() -> None:
 async def test_what_the_request_is_at_fault_for_is_not_sent_again() -> None:
     async with studio(FakePainter(), FakePainter()) as stage:
         with pytest.raises(BackendFailed, match=r"segment 1 .*: header.portrait_digest: "):
-            await film(stage, portrait=png(colour=(0, 0, 0)))
+            await film(stage, where=replace(scene(), portrait=png(colour=(0, 0, 0))))
         assert stage.sent == [0]
+
+
+@pytest.mark.parametrize("kind", [FakeFace, FakePainter])
+async def test_a_face_that_had_to_be_rigged_is_given_away_once_and_spares_the_rigging_later(
+    kind: Callable[[], FakeFace],
+) -> None:
+    kept: list[bytes] = []
+    async with studio(first := kind()) as stage:
+        await film(stage, sentences=4, keep=kept.append)
+    (rigged,) = kept
+    assert rigged.endswith(first.packed)
+    async with studio(later := kind()) as stage:
+        await film(stage, sentences=4, where=replace(scene(), rigged=rigged), keep=kept.append)
+    assert (later.prepared, later.restored, kept) == ([], [first.packed], [rigged])
+
+
+async def test_a_stale_rigged_face_is_replaced() -> None:
+    kept: list[bytes] = []
+    async with studio(FakePainter()) as stage:
+        await film(stage, where=replace(scene(), rigged=b"of another model"), keep=kept.append)
+    assert len(kept) == 1
+
+
+async def test_what_one_replica_has_rigged_for_a_film_the_others_need_not() -> None:
+    painters = FakePainter(), FakePainter()
+    speech: Flow[tts.SpeechChunk] = Flow()
+    is_rigged = asyncio.Event()
+    async with studio(*painters) as stage:
+        model = await stage.model()
+        camera = Camera(stage, model, "", PATIENCE_S, lambda: 20.0, lambda _: None, lambda _: is_rigged.set())
+        speech.put(sentence())
+        speech.put(sentence())
+        filming = asyncio.create_task(collected(camera.film(scene(), speech)))
+        async with asyncio.timeout(PATIENCE_S):
+            await is_rigged.wait()
+            for _ in range(4):
+                speech.put(sentence())
+            speech.end()
+            assert await filming
+    assert all(painter.painted for painter in painters)
+    assert sorted(len(painter.prepared) for painter in painters) == [0, 1]
+    assert sum(len(painter.restored) for painter in painters) == 1
+
+
+async def collected(chunks: AsyncGenerator[pb.VideoChunk]) -> bytes:
+    return b"".join([chunk.content async for chunk in chunks])

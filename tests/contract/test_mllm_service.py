@@ -15,7 +15,7 @@ from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
-from services.mllm.domain import Level, Memory, MemoryUse, Modality, ReplyRecord, Utterance
+from services.mllm.domain import Example, Level, Memory, MemoryUse, Modality, ReplyRecord, Utterance
 from tests.deployment import serving_mllm
 from tests.fakes import FakeLead, FakeVoter, Gate, fail
 from tests.samples import jpeg, pcm
@@ -69,6 +69,11 @@ def frame(content: bytes, time_s: float = 0) -> pb.PredictEmotionRequest:
 
 def emotion(label: str = "sad", ontology_hash: str = HASH) -> common.Emotion:
     return common.Emotion(label=label, intensity=0.5, ontology_hash=ontology_hash)
+
+
+def example(**changes: object) -> pb.Example:
+    fields: dict[str, object] = {"user_text": "They let me go.", "user_emotion": "sad", "reply_text": "Oh no."}
+    return pb.Example(**(fields | changes))  # type: ignore[arg-type]
 
 
 def order(**changes: object) -> pb.WriteReplyRequest:
@@ -279,6 +284,19 @@ async def test_the_writer_gets_what_memory_recalled_and_the_record_says_what_bec
     ]
 
 
+async def test_the_writer_gets_how_the_avatar_answers_and_the_record_says_how_many_were_used(
+    stub: "Stub", lead: FakeLead
+) -> None:
+    lead.record = ReplyRecord(examples_used=1)
+    example = pb.Example(user_text="x" * 1000, user_emotion="sad", reply_text="y" * 1000, similarity=0.5)
+    profile = common.Profile(name="Ada", speaking_style="slow and warm")
+    parts = [part async for part in stub.WriteReply(order(examples=[example] * 8, profile=profile))]
+    (request,) = lead.orders
+    assert request.examples == (Example("x" * 1000, "sad", "y" * 1000, 0.5),) * 8
+    assert request.profile.speaking_style == "slow and warm"
+    assert parts[-1].record.examples_used == 1
+
+
 async def test_a_model_that_cannot_write_says_so(voter_stub: "Stub") -> None:
     with refused(grpc.StatusCode.UNIMPLEMENTED, "face cannot write replies"):
         await voter_stub.WriteReply(order()).read()
@@ -306,6 +324,12 @@ async def test_a_model_that_cannot_write_says_so(voter_stub: "Stub") -> None:
         ({"memories": [pb.Memory(text="x", age_s=np.inf)]}, INVALID, "memories[0].age_s: inf; send seconds"),
         ({"memories": [pb.Memory(text="x", similarity=2)]}, INVALID, "memories[0].similarity: 2.0; send a cosine"),
         ({"memories": [pb.Memory(text="x", similarity=np.nan)]}, INVALID, "memories[0].similarity: nan; send a cosine"),
+        ({"examples": [example()] * 9}, INVALID, "examples: 9 of them; send at most 8"),
+        ({"examples": [example(), example(user_text=" ")]}, INVALID, "examples[1].user_text: empty; send 1 to 1000"),
+        ({"examples": [example(reply_text="")]}, INVALID, "examples[0].reply_text: empty; send 1 to 1000"),
+        ({"examples": [example(reply_text="x" * 1001)]}, INVALID, "examples[0].reply_text: 1001 characters; send at"),
+        ({"examples": [example(user_emotion="")]}, INVALID, "examples[0].user_emotion: ''; use one of: neutral"),
+        ({"examples": [example(similarity=-2)]}, INVALID, "examples[0].similarity: -2.0; send a cosine"),
         ({"user_emotion": emotion("sad", "0" * 64)}, grpc.StatusCode.FAILED_PRECONDITION, "user_emotion.ontology_hash"),
         ({"reply_emotion": emotion("sad", "")}, grpc.StatusCode.FAILED_PRECONDITION, "reply_emotion.ontology_hash"),
     ],

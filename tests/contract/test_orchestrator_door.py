@@ -1,26 +1,43 @@
-"""What `orchestrator.proto` promises beside turns: the status of all services, and the identities."""
+"""What the door serves beside turns: the status of all services, and the memory's own services, handed on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from typing import cast as typed
 
 import grpc
 import pytest
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
 import emotions
-from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import identities_pb2 as identities
+from e3rg.memory.v1 import identities_pb2_grpc, memory_pb2_grpc
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
-from services.common.errors import BackendFailed
-from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, Deployment
-from tests.fakes import fail
-from tests.samples import png
+from orchestrator.memories import SERVICES, WITHIN
+from services.common.errors import (
+    AlreadyExists,
+    BackendFailed,
+    Conflict,
+    Damaged,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    NotReady,
+    Overloaded,
+)
+from tests.deployment import Cast, Deployment
+from tests.fake_memory import FakeMemory
+from tests.fakes import Gate, fail
 from tests.serving import CallLog, refused
+from tests.turns import header, respond
 
 if TYPE_CHECKING:
+    from e3rg.memory.v1.identities_pb2_grpc import IdentityServiceAsyncStub as Identities
+    from e3rg.memory.v1.memory_pb2_grpc import MemoryServiceAsyncStub as Talks
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
 
 WHEEL = emotions.load()
@@ -96,164 +113,182 @@ async def test_a_service_with_another_wheel_is_not_ready(deployment: Deployment,
     assert found["orchestrator"].ready
 
 
-# Identities
+# The memory's own services
 
 
-def header(name: str = "eve", language: str = "en", **consent: object) -> pb.AddIdentityRequest:
-    fields: dict[str, object] = {"granted_by": "the test", "granted_on": "2026-01-31", "uses": ALL_USES}
-    return pb.AddIdentityRequest(
-        header=memory.AddIdentityHeader(
-            id=name,
-            profile=common.Profile(name="Eve", age="elderly", gender="female", timbre="low", language=language),
-            consent=memory.Consent(**(fields | consent)),  # type: ignore[arg-type]
-        )
-    )
+class SlowMemory(FakeMemory):
+    """Sends a clip's second piece, and reads a bank's second part, only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = asyncio.Event()
+        self.began = asyncio.Event()
+
+    async def GetClip(  # noqa: N802
+        self, request: memory.GetClipRequest, context: Any
+    ) -> AsyncIterator[memory.GetClipResponse]:
+        yield memory.GetClipResponse(content=b"first")
+        await self.go_on.wait()
+        yield memory.GetClipResponse(content=b"second")
+
+    async def PutEmotionReference(  # noqa: N802
+        self, request_iterator: AsyncIterator[identities.PutEmotionReferenceRequest], context: Any
+    ) -> identities.PutEmotionReferenceResponse:
+        parts = aiter(request_iterator)
+        name = (await anext(parts)).header.name
+        self.began.set()
+        content = b"".join([part.content async for part in parts])
+        reference = identities.EmotionReference(name=name, size_bytes=len(content))
+        return identities.PutEmotionReferenceResponse(reference=reference)
 
 
-def portrait(content: bytes = PORTRAIT) -> pb.AddIdentityRequest:
-    return pb.AddIdentityRequest(portrait=content)
+@pytest.fixture
+def channel(stub: "Stub", deployment: Deployment) -> grpc.aio.Channel:
+    return deployment.served["orchestrator"].channel
 
 
-def voice(content: bytes = VOICE) -> pb.AddIdentityRequest:
-    return pb.AddIdentityRequest(voice=content)
+@pytest.fixture
+def people(channel: grpc.aio.Channel) -> "Identities":
+    return typed("Identities", identities_pb2_grpc.IdentityServiceStub(channel))
 
 
-async def add(stub: "Stub", *parts: pb.AddIdentityRequest) -> memory.Identity:
-    return (await stub.AddIdentity(iter(sized(parts)), timeout=20)).identity
+@pytest.fixture
+def talks(channel: grpc.aio.Channel) -> "Talks":
+    return typed("Talks", memory_pb2_grpc.MemoryServiceStub(channel))
 
 
-def sized(parts: Sequence[pb.AddIdentityRequest]) -> list[pb.AddIdentityRequest]:
-    """Declares in the header what follows."""
-    whole = [pb.AddIdentityRequest.FromString(part.SerializeToString()) for part in parts]
-    for part in whole:
-        if part.HasField("header"):
-            part.header.portrait_size_bytes = sum(len(part.portrait) for part in parts)
-            part.header.voice_size_bytes = sum(len(part.voice) for part in parts)
-    return whole
+WHO = identities.GetIdentityRequest(tenant="default", identity="ada")
+METHODS = [(service, method) for service in SERVICES for method in service.methods]
 
 
-async def test_an_identity_is_added_listed_read_answers_and_is_removed(stub: "Stub", cast: Cast) -> None:
-    added = await add(
-        stub, header(), portrait(PORTRAIT[:50]), portrait(PORTRAIT[50:]), voice(VOICE[:9]), voice(VOICE[9:])
-    )
-    assert (added.id, added.profile.age, tuple(added.consent.uses)) == ("eve", "elderly", tuple(sorted(ALL_USES)))
-    assert (added.portrait.size_bytes, added.voice.size_bytes) == (len(PORTRAIT), len(VOICE))
-    assert (await stub.GetIdentity(pb.GetIdentityRequest(identity="eve"))).identity == added
-    listed = (await stub.ListIdentities(pb.ListIdentitiesRequest())).identities
-    assert [identity.id for identity in listed] == ["ada", "eve"]
-    request = pb.RespondRequest(header=pb.RespondHeader(text="Hello.", identity="eve", conversation="talk"))
-    events = [event async for event in stub.Respond(iter([request]), timeout=20)]
-    assert events[-1].done.turn
-    # Its record, two references, the fitted voice, a turn and that turn's id.
-    assert (await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="eve"))).objects == 6
-    assert not [key for key in cast.store.objects if "eve" in key]
-    with refused(grpc.StatusCode.NOT_FOUND, "'eve' is unknown"):
-        await stub.GetIdentity(pb.GetIdentityRequest(identity="eve"))
-
-
-async def test_references_are_read_once_and_not_kept_when_their_identity_is_removed(
-    stub: "Stub", calls: CallLog
+@pytest.mark.parametrize(("service", "method"), METHODS, ids=[f"{one.name}.{two.name}" for one, two in METHODS])
+async def test_every_method_reaches_the_memory_or_is_said_to_be_for_the_services_within(
+    channel: grpc.aio.Channel, calls: CallLog, service: ServiceDescriptor, method: MethodDescriptor
 ) -> None:
-    for turns, reads in ((2, 2), (1, 4)):
-        await add(stub, header(), portrait(), voice())
-        for _ in range(turns):
-            request = pb.RespondRequest(header=pb.RespondHeader(text="Hello.", identity="eve"))
-            assert [event async for event in stub.Respond(iter([request]), timeout=20)]
-        assert sum(call.method == "GetReference" for call in calls.calls) == reads
-        await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="eve"))
+    path = f"/{service.full_name}/{method.name}"
+    sent: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(path)
+    read: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
+    asked: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
+    failure = None
+    try:
+        if method.client_streaming:
+            await sent(iter([b""]), timeout=20)
+        elif method.server_streaming:
+            assert not [part async for part in read(b"", timeout=20)]
+        else:
+            await asked(b"", timeout=20)
+    except grpc.aio.AioRpcError as error:
+        failure = error
+    handled = [call for call in calls.calls if call.method == method.name]
+    if method.name in WITHIN:
+        assert failure
+        assert failure.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert failure.details() == (
+            f"{method.name} is for the services within; here a turn does it (OrchestratorService.Respond)"
+        )
+        assert len(handled) == 1
+    elif method.name in ("AddIdentity", "ChangeIdentity"):
+        assert failure
+        assert failure.details() == "header: missing; send it first"
+    else:
+        assert len(handled) == 2
+        assert handled[0].status == handled[1].status
 
 
-async def test_an_unknown_identity_is_not_found(stub: "Stub") -> None:
-    with refused(grpc.StatusCode.NOT_FOUND, "identity 'bob' is unknown"):
-        await stub.GetIdentity(pb.GetIdentityRequest(identity="bob"))
-    with refused(grpc.StatusCode.NOT_FOUND, "identity 'bob' is unknown"):
-        await stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="bob"))
+async def test_what_is_answered_in_pieces_is_handed_on_piece_by_piece(deployment: Deployment, cast: Cast) -> None:
+    cast.memory = slow = SlowMemory()  # type: ignore[abstract] # the rest is not asked
+    await start(deployment, cast)
+    talks = typed("Talks", memory_pb2_grpc.MemoryServiceStub(deployment.served["orchestrator"].channel))
+    call = talks.GetClip(memory.GetClipRequest(tenant="default"), timeout=20)
+    assert typed("memory.GetClipResponse", await call.read()).content == b"first"
+    slow.go_on.set()
+    assert typed("memory.GetClipResponse", await call.read()).content == b"second"
+    assert await call.read() is grpc.aio.EOF
 
 
-SILENT = VOICE[:44] + bytes(len(VOICE) - 44)
+async def test_what_is_sent_in_pieces_is_handed_on_as_it_comes(deployment: Deployment, cast: Cast) -> None:
+    cast.memory = slow = SlowMemory()  # type: ignore[abstract] # the rest is not asked
+    await start(deployment, cast)
+    people = typed("Identities", identities_pb2_grpc.IdentityServiceStub(deployment.served["orchestrator"].channel))
+
+    async def parts() -> AsyncIterator[identities.PutEmotionReferenceRequest]:
+        yield identities.PutEmotionReferenceRequest(header=identities.PutEmotionReferenceHeader(name="sad"))
+        await slow.began.wait()
+        for _ in range(3):
+            yield identities.PutEmotionReferenceRequest(content=bytes(MIB))
+
+    kept = (await people.PutEmotionReference(parts(), timeout=20)).reference
+    assert (kept.name, kept.size_bytes) == ("sad", 3 * MIB)
+
+
+async def test_cancelling_a_stream_here_cancels_it_there(deployment: Deployment, cast: Cast, calls: CallLog) -> None:
+    cast.memory = SlowMemory()  # type: ignore[abstract] # the rest is not asked
+    await start(deployment, cast)
+    talks = typed("Talks", memory_pb2_grpc.MemoryServiceStub(deployment.served["orchestrator"].channel))
+    call = talks.GetClip(memory.GetClipRequest(tenant="default"), timeout=20)
+    await call.read()
+    call.cancel()
+    assert [ended.status for ended in await calls.ended("GetClip", 2)] == ["CANCELLED"] * 2
+
+
+async def test_cancelling_a_question_here_cancels_it_there(people: "Identities", cast: Cast, calls: CallLog) -> None:
+    cast.memory.before = gate = Gate("GetIdentity")
+    call = people.GetIdentity(WHO, timeout=20)
+    await gate.reached()
+    call.cancel()
+    assert [ended.status for ended in await calls.ended("GetIdentity", 2)] == ["CANCELLED"] * 2
+    gate.open()
+
+
+async def test_deadline_and_trace_go_on(people: "Identities", calls: CallLog) -> None:
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    await people.GetIdentity(WHO, timeout=7, metadata=(("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),))
+    for call in await calls.ended("GetIdentity", 2):
+        assert call.trace_id == trace_id
+        assert call.remaining_s is not None
+        assert call.remaining_s < 7.1
 
 
 @pytest.mark.parametrize(
-    ("parts", "code", "text"),
+    ("error", "code", "text"),
     [
-        ([], INVALID, "header: missing; send it first"),
-        ([portrait(), header(), voice()], INVALID, "header: missing"),
-        ([header(), header(), portrait(), voice()], INVALID, "part: header is out of order"),
-        ([header(), portrait(), voice(), pb.AddIdentityRequest()], INVALID, "part: nothing is out of order"),
-        ([header(), voice()], INVALID, "portrait: missing; send a PNG or JPEG of one face"),
-        ([header(), portrait()], INVALID, "voice: missing; send a WAV file of the voice"),
-        ([header(), portrait(b"GIF89a"), voice()], INVALID, "portrait: 6 bytes that are no JPEG or PNG"),
-        ([header(), portrait(png(colour=(0, 0, 0))), voice()], INVALID, "portrait: no face in it"),
-        ([header(), portrait(), voice(b"an mp3")], INVALID, "voice: not a PCM WAV file"),
-        ([header(), portrait(), voice(SILENT)], INVALID, "voice: it is silent"),
-        ([header(), portrait(bytes(MIB + 1)), voice()], INVALID, "portrait: a message holds 1048577 bytes"),
-        ([header(), *[voice(bytes(MIB))] * 17], INVALID, "voice: more than 16777216 bytes"),
-        ([header("No Name"), portrait(), voice()], INVALID, "header.id: 'No Name' is not a name"),
-        ([header(uses=["all"]), portrait(), voice()], INVALID, "header.consent.uses: 'all' is unknown"),
-        ([header(granted_by=""), portrait(), voice()], INVALID, "header.consent.granted_by"),
-        ([header(language="es"), portrait(), voice()], INVALID, "header.profile.language: 'es' is not spoken by the"),
-        ([header("ada"), portrait(), voice()], grpc.StatusCode.ALREADY_EXISTS, "identity 'ada' exists"),
+        (InvalidRequest("tenant", "'A' is not a name"), INVALID, "tenant: 'A' is not a name"),
+        (NotFound("identity 'ada' is unknown"), grpc.StatusCode.NOT_FOUND, "identity 'ada' is unknown"),
+        (AlreadyExists("it exists"), grpc.StatusCode.ALREADY_EXISTS, "it exists"),
+        (Conflict("it is at version 2"), grpc.StatusCode.ABORTED, "it is at version 2"),
+        (FailedPrecondition("keep_turns is missing"), grpc.StatusCode.FAILED_PRECONDITION, "keep_turns is missing"),
+        (NotReady("the store is away"), grpc.StatusCode.UNAVAILABLE, "memory: the store is away"),
+        (DeadlineExceeded("too slow"), grpc.StatusCode.DEADLINE_EXCEEDED, "memory: too slow"),
+        (Damaged("x/y is damaged"), grpc.StatusCode.INTERNAL, "memory: x/y is damaged"),
+        (BackendFailed("secret"), grpc.StatusCode.INTERNAL, "memory: internal error; the log of the service has the"),
     ],
 )
-async def test_what_cannot_be_an_identity_is_refused_and_nothing_is_kept(
-    stub: "Stub", cast: Cast, parts: list[pb.AddIdentityRequest], code: grpc.StatusCode, text: str
+async def test_what_the_memory_refuses_the_caller_reads(
+    people: "Identities", cast: Cast, error: Exception, code: grpc.StatusCode, text: str
 ) -> None:
-    before = dict(cast.store.objects)
+    cast.memory.before = fail(error)
     with refused(code, text):
-        await add(stub, *parts)
-    assert cast.store.objects == before
+        await people.GetIdentity(WHO, timeout=20)
 
 
-@pytest.mark.parametrize("checker", ["tts", "video"])
-async def test_nothing_is_kept_that_face_and_voice_have_not_checked(
-    stub: "Stub", cast: Cast, deployment: Deployment, checker: str
-) -> None:
-    before = dict(cast.store.objects)
-    await deployment.stop(checker)
-    with refused(grpc.StatusCode.UNAVAILABLE, f"{checker}: "):
-        await add(stub, header(), portrait(), voice())
-    assert cast.store.objects == before
+async def test_a_full_memory_says_when_to_come_again(people: "Identities", cast: Cast) -> None:
+    cast.memory.before = fail(Overloaded("8 requests wait", 1.5))
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "8 requests wait") as failure:
+        await people.GetIdentity(WHO, timeout=20)
+    assert dict(failure.value.trailing_metadata() or ())["retry-after-ms"] == "1500"
 
 
-async def test_a_check_that_fails_keeps_nothing(stub: "Stub", cast: Cast) -> None:
-    before = dict(cast.store.objects)
-    cast.voice.before = fail(BackendFailed("secret"))
-    with refused(grpc.StatusCode.INTERNAL, "internal error"):
-        await add(stub, header(), portrait(), voice())
-    assert cast.store.objects == before
-
-
-async def test_the_trace_goes_on_to_every_service_that_checks(stub: "Stub", calls: CallLog) -> None:
-    trace_id = "0af7651916cd43dd8448eb211c80319c"
-    metadata = (("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),)
-    await stub.AddIdentity(iter(sized([header(), portrait(), voice()])), timeout=20, metadata=metadata)
-    assert [call.method for call in calls.calls] == [
-        "GetModel",
-        "CheckPortrait",
-        "CheckVoice",
-        "AddIdentity",
-        "AddIdentity",
-    ]
-    assert {call.trace_id for call in calls.calls} == {trace_id}
-
-
-async def test_without_the_memory_it_is_named(stub: "Stub", deployment: Deployment) -> None:
+async def test_without_the_memory_it_is_named(people: "Identities", talks: "Talks", deployment: Deployment) -> None:
     await deployment.stop("memory")
-    failures = await asyncio.gather(
-        stub.ListIdentities(pb.ListIdentitiesRequest()),
-        stub.GetIdentity(pb.GetIdentityRequest(identity="ada")),
-        stub.RemoveIdentity(pb.RemoveIdentityRequest(identity="ada")),
-        return_exceptions=True,
-    )
-    for failure in failures:
-        assert isinstance(failure, grpc.aio.AioRpcError)
-        assert failure.code() is grpc.StatusCode.UNAVAILABLE
-        assert (failure.details() or "").startswith("memory: ")
+    with refused(grpc.StatusCode.UNAVAILABLE, "memory: "):
+        await people.GetIdentity(WHO, timeout=20)
+    with refused(grpc.StatusCode.UNAVAILABLE, "memory: "):
+        assert [part async for part in talks.GetClip(memory.GetClipRequest(), timeout=20)]
+    with refused(grpc.StatusCode.UNAVAILABLE, "memory: "):
+        await people.ImportIdentity(iter([identities.ImportIdentityRequest()]), timeout=20)
 
 
-async def test_an_identity_whose_references_came_in_part_is_refused_and_not_kept(stub: "Stub") -> None:
-    whole = sized([header(), portrait(), voice()])
-    cut = [whole[0], whole[1], voice(VOICE[: len(VOICE) // 2])]
-    with refused(INVALID, f"voice: {len(VOICE) // 2} of {len(VOICE)} bytes came"):
-        await stub.AddIdentity(iter(cut), timeout=20)
-    assert "eve" not in {one.id for one in (await stub.ListIdentities(pb.ListIdentitiesRequest())).identities}
+async def test_what_was_said_is_listed(stub: "Stub", talks: "Talks") -> None:
+    turn = await respond(stub, header(conversation="talk", output=pb.OUTPUT_TEXT))
+    request = memory.ListTurnsRequest(tenant="default", identity="ada", conversation="talk")
+    assert [kept.id for kept in (await talks.ListTurns(request)).turns] == [turn.done.turn]

@@ -1,13 +1,11 @@
 """Every promise of `orchestrator.proto` about a turn, over real channels through all services with fake models."""
 
 import asyncio
-import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from typing import cast as typed
 
-import av
 import grpc
 import pytest
 
@@ -15,13 +13,14 @@ import emotions
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
-from services.common.errors import BackendFailed, NotReady
+from services.common.errors import BackendFailed
 from services.mllm.domain import ReplyRecord, Utterance
 from services.video.domain import Expression
 from tests.deployment import Cast, Deployment
 from tests.fakes import FakeVoice, Gate, fail
 from tests.samples import film, wav
 from tests.serving import CallLog, refused
+from tests.turns import away, header, lost, respond, until
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
@@ -32,6 +31,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 REPLY = "I am sorry to hear that. Tell me more."
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 AUDIO = wav()
+INFER = "infer_emotion"
 
 Start = Callable[[], Awaitable["Stub"]]
 
@@ -67,57 +67,6 @@ async def stub(start: Start) -> "Stub":
     return await start()
 
 
-def header(text: str = "I lost my job.", identity: str = "ada", **fields: object) -> pb.RespondRequest:
-    return pb.RespondRequest(header=pb.RespondHeader(text=text, identity=identity, **fields))  # type: ignore[arg-type]
-
-
-class Turn:
-    """The events of a turn."""
-
-    def __init__(self, events: list[pb.RespondResponse]) -> None:
-        self.events = events
-        self.kinds = [event.WhichOneof("event") for event in events]
-        self.understood = next(event.understood for event in events if event.HasField("understood"))
-        self.delivery = next(event.delivery for event in events if event.HasField("delivery"))
-        self.identity = next(event.identity for event in events if event.HasField("identity"))
-        self.sentences = [event.text.sentence for event in events if event.HasField("text")]
-        self.audio = [event.audio for event in events if event.HasField("audio")]
-        self.video = [event.video for event in events if event.HasField("video")]
-        self.timings = {event.timing.stage: event.timing for event in events if event.HasField("timing")}
-        self.degraded = [event.degraded for event in events if event.HasField("degraded")]
-        assert self.kinds.count("done") == 1
-        self.done = events[-1].done
-        assert self.kinds[-1] == "done"
-
-    @property
-    def audio_s(self) -> float:
-        assert {chunk.sample_rate_hz for chunk in self.audio} <= {16_000}
-        return sum(len(chunk.samples) for chunk in self.audio) / 2 / 16_000
-
-    @property
-    def frames(self) -> int:
-        with av.open(io.BytesIO(b"".join(chunk.content for chunk in self.video)), mode="r") as film:
-            return sum(1 for _ in film.decode(video=0))
-
-
-async def respond(stub: "Stub", *parts: pb.RespondRequest, timeout_s: float = 20) -> Turn:
-    return Turn([event async for event in stub.Respond(iter(parts), timeout=timeout_s)])
-
-
-Answering = grpc.aio.StreamStreamCall[pb.RespondRequest, pb.RespondResponse]
-
-
-async def until(call: Answering, kind: str) -> pb.RespondResponse:
-    """Reads events up to the first of a kind."""
-    async with asyncio.timeout(20):
-        while True:
-            read = await call.read()
-            assert read is not grpc.aio.EOF, f"the turn ended without {kind}"
-            event = typed("pb.RespondResponse", read)
-            if event.WhichOneof("event") == kind:
-                return event
-
-
 # A turn
 
 
@@ -144,7 +93,8 @@ async def test_a_message_becomes_words_voice_and_face(stub: "Stub") -> None:
 
 async def test_every_stage_says_when_it_worked(stub: "Stub") -> None:
     turn = await respond(stub, header(conversation="talk"))
-    assert set(turn.timings) == {"recall", "decode", "vote", "reply", "speech", "video", "remember", "turn"}
+    stages = {"recall", "decode", "vote", "search", "reply", "speech", "video", "remember", "turn"}
+    assert set(turn.timings) == stages
     for timing in turn.timings.values():
         assert timing.start_s <= timing.first_s <= timing.end_s, timing
         assert timing.end_s <= turn.timings["turn"].end_s, timing
@@ -168,18 +118,19 @@ async def test_one_emotion_drives_text_voice_and_face(stub: "Stub", cast: Cast) 
     assert all(said.style == label.style for _, said in cast.voice.spoken)
     assert cast.voice.spoken[0][1].intensity == pytest.approx(reply.intensity)
     ((lent, profile),) = cast.voice.prepared
-    assert (lent.digest, profile.gender) == (turn.identity.identity.voice.digest, "female")
+    portrait, voice = (file.digest for file in turn.identity.identity.references)
+    assert (lent.digest, profile.gender) == (voice, "female")
     ((shown, seed),) = cast.portrait.shown
     assert shown == Expression(label.coarse, pytest.approx(reply.intensity))  # type: ignore[arg-type]
     assert seed == 7
-    assert cast.portrait.prepared[0].digest == turn.identity.identity.portrait.digest
+    assert cast.portrait.prepared[0].digest == portrait
 
 
 async def test_a_voice_is_fitted_once_and_for_all_replicas(stub: "Stub", cast: Cast) -> None:
     await respond(stub, header(output=pb.OUTPUT_AUDIO))
-    (key,) = [key for key in cast.store.objects if "/derived/voice/" in key]
-    assert key.endswith(f"-{cast.voice.digest}")
-    assert cast.store.objects[key].endswith(b"a fitted voice")
+    ((key, content),) = cast.memory.derived.items()
+    assert key[3] == cast.voice.digest
+    assert content.endswith(b"a fitted voice")
     first, cast.voice = cast.voice, FakeVoice()
     elsewhere = Deployment()
     try:
@@ -192,14 +143,21 @@ async def test_a_voice_is_fitted_once_and_for_all_replicas(stub: "Stub", cast: C
 
 
 async def test_a_memory_that_cannot_keep_a_fitted_voice_costs_nothing_but_the_fitting(stub: "Stub", cast: Cast) -> None:
-    def refuse(operation: str, key: str = "", *_: str) -> None:
-        if operation in ("get", "put") and "/derived/" in key:
-            raise NotReady("the disk is away")
-
-    cast.store.before = refuse
+    cast.memory.before = away("GetDerived", "PutDerived")
     turn = await respond(stub, header(output=pb.OUTPUT_AUDIO))
     assert turn.done.audio_duration_s > 0
     assert turn.degraded == []
+
+
+@pytest.mark.parametrize("method", ["GetDerived", "PutDerived"])
+async def test_a_memory_that_is_silent_over_a_fitted_voice_costs_no_turn(start: Start, cast: Cast, method: str) -> None:
+    cast.turn_deadline_s = 2.5
+    stub = await start()
+    cast.memory.before = gate = Gate(method)
+    turn = await respond(stub, header(output=pb.OUTPUT_AUDIO))
+    assert turn.done.audio_duration_s > 0
+    assert turn.degraded == []
+    gate.open()
 
 
 async def test_the_seed_reaches_every_voter(stub: "Stub", cast: Cast) -> None:
@@ -268,9 +226,8 @@ async def test_a_conversation_is_remembered_and_recalled(stub: "Stub", cast: Cas
 
 
 async def test_a_turn_without_a_conversation_is_not_kept(stub: "Stub", cast: Cast) -> None:
-    before = set(cast.store.objects)
     await respond(stub, header(output=pb.OUTPUT_TEXT))
-    assert set(cast.store.objects) == before
+    assert not cast.memory.remembered
 
 
 # Overlap
@@ -288,7 +245,7 @@ async def test_voice_and_face_begin_while_the_reply_is_still_written(stub: "Stub
 
 
 async def test_the_message_is_worked_on_while_the_identity_is_still_recalled(stub: "Stub", cast: Cast) -> None:
-    cast.store.before = recalling = Gate("get")
+    cast.memory.before = recalling = Gate("Recall")
     cast.lead.before = hearing = Gate("transcribe")
     parts = [header("", audio_size_bytes=len(AUDIO), output=pb.OUTPUT_TEXT), pb.RespondRequest(audio=AUDIO)]
     call = stub.Respond(iter(parts), timeout=20)
@@ -307,7 +264,8 @@ async def test_trace_and_deadline_are_the_same_in_all_services(stub: "Stub", cal
     assert await call.read() is grpc.aio.EOF
     await calls.ended("Respond")
     methods = {"Respond", "Recall", "GetModel", "Understand", "PredictEmotion", "WriteReply", "Speak", "Animate"}
-    assert {call.method for call in calls.calls} == methods | {"GetReference", "GetDerived", "PutDerived", "Remember"}
+    methods |= {"GetReference", "GetDerived", "PutDerived", "Search", "SearchExemplars", "Remember"}
+    assert {call.method for call in calls.calls} == methods
     assert {call.trace_id for call in calls.calls} == {TRACE}
     assert all(call.remaining_s is not None and call.remaining_s < 17.1 for call in calls.calls)
 
@@ -384,6 +342,9 @@ async def test_the_callers_deadline_ends_the_turn(stub: "Stub", cast: Cast, call
         ([header(identity="../ada")], "identity: '../ada' is not a name"),
         ([header(conversation="a b")], "conversation: 'a b' is not a name"),
         ([header(conversation="x" * 64)], "conversation: 'xxx"),
+        ([header(person="a b", conversation="talk")], "person: 'a b' is not a name"),
+        ([header(tenant="../other")], "tenant: '../other' is not a name"),
+        ([header(keep_clips=True)], "header.keep_clips: set for a turn that stands alone and is not kept; name a"),
         ([header("")], "header.text: the message is empty; send text, audio or video"),
         ([header(" \n")], "header.text: the message is empty"),
         ([header("x" * 4001)], "header.text: 4001 characters; send at most 4000"),
@@ -422,21 +383,22 @@ async def test_an_unknown_identity_is_not_found_and_nothing_is_written_for_it(st
 @pytest.mark.parametrize(
     ("uses", "output", "lacking"),
     [
-        ((), pb.OUTPUT_VIDEO, "animate_face and clone_voice"),
-        (("clone_voice",), pb.OUTPUT_UNSPECIFIED, "animate_face"),
-        (("animate_face",), pb.OUTPUT_VIDEO, "clone_voice"),
-        (("animate_face", "keep_turns"), pb.OUTPUT_AUDIO, "clone_voice"),
+        ((INFER,), pb.OUTPUT_VIDEO, "animate_face and clone_voice"),
+        ((INFER, "clone_voice"), pb.OUTPUT_UNSPECIFIED, "animate_face"),
+        ((INFER, "animate_face"), pb.OUTPUT_VIDEO, "clone_voice"),
+        ((INFER, "animate_face", "keep_turns"), pb.OUTPUT_AUDIO, "clone_voice"),
+        (("animate_face", "clone_voice"), pb.OUTPUT_TEXT, "infer_emotion"),
     ],
 )
-async def test_without_consent_there_is_no_voice_and_no_face(
+async def test_nothing_is_made_that_the_consent_does_not_allow(
     stub: "Stub", cast: Cast, uses: tuple[str, ...], output: pb.Output, lacking: str
 ) -> None:
     cast.add_identity("shy", uses)
-    text = f"the consent of identity 'shy' does not include {lacking}; ask for less output"
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, text):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, f"identity 'shy' lacks {lacking}; have it allowed"):
         await respond(stub, header(identity="shy", output=output))
-    assert (cast.voice.prepared, cast.portrait.prepared) == ([], [])
-    assert (await respond(stub, header(identity="shy", output=pb.OUTPUT_TEXT))).done.text == REPLY
+    assert (cast.voice.prepared, cast.portrait.prepared, cast.lead.orders) == ([], [], [])
+    cast.add_identity("bold", (INFER,))
+    assert (await respond(stub, header(identity="bold", output=pb.OUTPUT_TEXT))).done.text == REPLY
 
 
 @pytest.mark.parametrize("service", ["understanding", "memory", "tts", "video"])
@@ -477,10 +439,7 @@ async def test_a_needed_service_that_is_gone_is_named(
 async def test_an_unexpected_failure_is_internal_and_tells_nothing(
     stub: "Stub", cast: Cast, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(operation: str, key: str) -> None:
-        raise RuntimeError("secret")
-
-    cast.store.before = broken
+    cast.memory.before = fail(RuntimeError("secret"))
     with refused(grpc.StatusCode.INTERNAL, "internal error; the log of the service has the details") as failure:
         await respond(stub, header())
     assert "secret" not in str(failure.value)
@@ -490,14 +449,10 @@ async def test_an_unexpected_failure_is_internal_and_tells_nothing(
 # Degraded
 
 
-def _lost(turn: Turn) -> list[tuple[str, str]]:
-    return [(degraded.stage, degraded.dropped) for degraded in turn.degraded]
-
-
 async def test_without_a_face_the_voice_goes_on(stub: "Stub", cast: Cast) -> None:
     cast.portrait.before = fail(BackendFailed("secret"))
     turn = await respond(stub, header())
-    assert _lost(turn) == [("video", "video")]
+    assert lost(turn) == [("video", "video")]
     assert turn.degraded[0].reason == "video: internal error; the log of the service has the details"
     assert (turn.done.text, turn.audio_s, turn.video) == (REPLY, 1.0, [])
 
@@ -508,7 +463,7 @@ async def test_a_face_that_hangs_is_given_up_and_the_turn_ends(start: Start, cas
     cast.portrait.before = gate = Gate("feed", after=20)
     turn = await respond(stub, header())
     gate.open()
-    assert _lost(turn) == [("video", "the rest of the video")]
+    assert lost(turn) == [("video", "the rest of the video")]
     assert turn.degraded[0].reason == "video: nothing came for 0.5 s"
     assert (turn.done.text, turn.audio_s) == (REPLY, 1.0)
 
@@ -521,7 +476,7 @@ async def test_a_slow_writer_is_not_taken_for_a_voice_that_hangs(start: Start, c
     await gate.reached()
     await asyncio.wait({answering}, timeout=0.5)
     gate.open()
-    assert _lost(await answering) == []
+    assert lost(await answering) == []
 
 
 async def test_a_cry_for_help_is_shown_gravely_and_said_to_be_a_stored_reply(stub: "Stub", cast: Cast) -> None:
@@ -541,7 +496,7 @@ async def test_a_face_that_fails_in_the_middle_leaves_its_beginning(stub: "Stub"
 
     cast.portrait.before = fail_later
     turn = await respond(stub, header())
-    assert _lost(turn) == [("video", "the rest of the video")]
+    assert lost(turn) == [("video", "the rest of the video")]
     assert turn.audio_s == 1.0
     assert turn.video
 
@@ -549,7 +504,7 @@ async def test_a_face_that_fails_in_the_middle_leaves_its_beginning(stub: "Stub"
 async def test_without_a_voice_the_text_goes_on_and_there_is_no_empty_film(stub: "Stub", cast: Cast) -> None:
     cast.voice.before = fail(BackendFailed("hoarse"))
     turn = await respond(stub, header())
-    assert _lost(turn) == [("speech", "audio and video")]
+    assert lost(turn) == [("speech", "audio and video")]
     assert (turn.done.text, turn.audio, turn.video, turn.done.audio_duration_s) == (REPLY, [], [], 0)
     assert "video" not in turn.timings
 
@@ -566,7 +521,7 @@ async def test_a_voice_that_fails_in_the_middle_leaves_its_beginning_with_the_fi
 
     cast.voice.before = fail_second
     turn = await respond(stub, header())
-    assert _lost(turn) == [("speech", "the rest of the audio and video")]
+    assert lost(turn) == [("speech", "the rest of the audio and video")]
     assert turn.done.text == REPLY
     assert turn.audio_s == 0.5
     assert turn.done.audio_duration_s == 0.5
@@ -574,15 +529,15 @@ async def test_a_voice_that_fails_in_the_middle_leaves_its_beginning_with_the_fi
 
 
 @pytest.mark.parametrize(
-    ("service", "lost", "seconds"),
+    ("service", "dropped", "seconds"),
     [("video", [("video", "video")], 1.0), ("tts", [("speech", "audio and video")], 0.0)],
 )
 async def test_a_generator_that_is_gone_is_done_without(
-    stub: "Stub", deployment: Deployment, service: str, lost: list[tuple[str, str]], seconds: float
+    stub: "Stub", deployment: Deployment, service: str, dropped: list[tuple[str, str]], seconds: float
 ) -> None:
     await deployment.stop(service)
     turn = await respond(stub, header())
-    assert _lost(turn) == lost
+    assert lost(turn) == dropped
     assert turn.degraded[0].reason.startswith(f"{service}: ")
     assert (turn.done.text, turn.audio_s, turn.video) == (REPLY, seconds, [])
 
@@ -594,25 +549,24 @@ async def test_a_voter_that_is_gone_is_on_record_and_the_turn_goes_on(stub: "Stu
     assert turn.frames == 25
 
 
-async def test_a_turn_that_cannot_be_kept_is_answered_all_the_same(stub: "Stub", cast: Cast) -> None:
-    def full(operation: str, key: str) -> None:
-        if operation == "create":
-            raise NotReady("the store is away; retry")
-
-    cast.store.before = full
+async def test_a_turn_that_cannot_be_kept_is_answered_all_the_same(start: Start, cast: Cast) -> None:
+    cast.turn_deadline_s = 3
+    stub = await start()
+    cast.memory.before = away("Remember")
     turn = await respond(stub, header(conversation="talk"))
-    assert _lost(turn) == [("remember", "the memory of this turn")]
+    assert lost(turn) == [("remember", "the memory of this turn")]
     assert turn.degraded[0].reason == "memory: the store is away; retry"
+    assert len({request.turn.id for request in cast.memory.remembered}) == 1 < len(cast.memory.remembered)
     assert (turn.done.turn, turn.done.text, turn.frames) == ("", REPLY, 25)
 
 
 async def test_without_consent_to_keep_turns_none_is_kept_and_the_reply_says_so(stub: "Stub", cast: Cast) -> None:
-    cast.add_identity("shy", ("animate_face", "clone_voice"))
-    before = set(cast.store.objects)
+    cast.add_identity("shy", ("animate_face", "clone_voice", "infer_emotion"))
     turn = await respond(stub, header(identity="shy", conversation="talk", output=pb.OUTPUT_TEXT))
-    assert _lost(turn) == [("remember", "the memory of this turn")]
+    assert lost(turn) == [("remember", "the memory of this turn")]
     assert "keep_turns" in turn.degraded[0].reason
-    assert set(cast.store.objects) == before
+    assert cast.memory.sought == []
+    assert not cast.memory.turns["default", "shy", "(talk)"]
 
 
 async def test_a_writer_that_fails_in_the_middle_leaves_its_beginning(stub: "Stub", cast: Cast) -> None:
@@ -625,7 +579,7 @@ async def test_a_writer_that_fails_in_the_middle_leaves_its_beginning(stub: "Stu
 
     cast.lead.before = fail_second
     turn = await respond(stub, header())
-    assert _lost(turn) == [("reply", "the rest of the reply")]
+    assert lost(turn) == [("reply", "the rest of the reply")]
     assert turn.done.text == "I am sorry to hear that."
     assert turn.audio_s == 0.5
 
@@ -643,5 +597,5 @@ async def test_without_a_single_sentence_there_is_no_reply(stub: "Stub", cast: C
 async def test_a_reply_that_is_not_the_models_own_says_so(stub: "Stub", cast: Cast) -> None:
     cast.lead.record = ReplyRecord("exemplar", 4, ("echo: x",))
     turn = await respond(stub, header(output=pb.OUTPUT_TEXT))
-    assert _lost(turn) == [("reply", "the model's own words")]
+    assert lost(turn) == [("reply", "the model's own words")]
     assert turn.done.record.degraded == "exemplar"

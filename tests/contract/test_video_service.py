@@ -21,8 +21,10 @@ from e3rg.video.v1 import video_pb2_grpc
 from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
 from services.video.domain import Expression, VisemeSpan
+from tests.contract.test_video_films import check_film
 from tests.deployment import serving_video
 from tests.fakes import FakeFace, FakePainter, Gate, fail
+from tests.samples import film as small_film
 from tests.samples import jpeg, pcm, png
 from tests.serving import CallLog, refused
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 HASH = emotions.load().digest
 PORTRAIT = png()
+FILM = small_film()
 MIB = 1 << 20
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 Filming = grpc.aio.StreamStreamCall[pb.AnimateRequest, pb.AnimateResponse]
@@ -57,6 +60,7 @@ def header(
     size_bytes: int = -1,
     rate_hz: int = 16_000,
     seed: int = 0,
+    rigged_size_bytes: int = 0,
 ) -> pb.AnimateRequest:
     return pb.AnimateRequest(
         header=pb.AnimateHeader(
@@ -66,6 +70,7 @@ def header(
             sample_rate_hz=rate_hz,
             seed=seed,
             portrait_size_bytes=len(content) if size_bytes < 0 else size_bytes,
+            rigged_size_bytes=rigged_size_bytes,
         )
     )
 
@@ -154,7 +159,7 @@ async def test_the_film_plays_and_covers_the_audio_to_the_end(stub: "Stub", seco
     first, *film_parts = await animate(stub, header(rate_hz=rate_hz), *portrait(), *parts)
     assert first.ready.rig_s > 0
     assert first.ready.mime_type.startswith('video/mp4; codecs="avc1.')
-    chunks = [part.chunk for part in film_parts]
+    chunks = [part.chunk for part in film_parts if not part.rigged]
     assert all(0 < len(chunk) <= MIB for chunk in chunks)
     assert boxes(chunks[0]) == ["ftyp", "moov"]
     *fragments, index = [boxes(chunk) for chunk in chunks[1:]]
@@ -177,7 +182,7 @@ async def test_video_is_sent_before_the_speech_has_ended(stub: "Stub") -> None:
     call = stub.Animate(timeout=20)
     for part in (header(), *portrait()):
         await call.write(part)
-    assert (await read(call)).HasField("ready")
+    assert [(await read(call)).WhichOneof("part") for _ in range(2)] == ["ready", "rigged"]
     await call.write(speech(pcm(1.0)))
     received = [await read(call), await read(call)]
     assert [boxes(part.chunk)[-1] for part in received] == ["moov", "mdat"]
@@ -223,6 +228,13 @@ FIRST = [header(), *portrait()]
         ([header(size_bytes=0)], "header.portrait_size_bytes: 0; send 1 to 16777216"),
         ([header(size_bytes=1 << 60)], "header.portrait_size_bytes: 1152921504606846976; send 1 to"),
         ([header(size_bytes=10), *portrait()], "portrait: more than 10 bytes"),
+        ([header(rigged_size_bytes=1 << 25)], "header.rigged_size_bytes: 33554432; send 0 to 16777216"),
+        (
+            [header(rigged_size_bytes=5), *portrait()],
+            "rigged: 0 of 5 bytes came; send the whole file",
+        ),
+        ([header(), pb.AnimateRequest(rigged=b"x"), *portrait()], f"portrait: 0 of {len(PORTRAIT)} bytes came"),
+        ([*FIRST, pb.AnimateRequest(rigged=b"x")], "part: rigged is out of order; only speech follows the portrait"),
         ([header(), speech(pcm(0.1))], f"portrait: 0 of {len(PORTRAIT)} bytes came; send the whole file"),
         ([header(), pb.AnimateRequest(portrait=PORTRAIT[:9])], f"portrait: 9 of {len(PORTRAIT)} bytes came"),
         ([header(), pb.AnimateRequest(portrait=bytes(MIB + 1))], "portrait: a message holds 1048577 bytes"),
@@ -289,6 +301,7 @@ async def test_the_encoders_of_a_film_that_nobody_wants_any_more_are_freed(
 
 def _rpcs(stub: "Stub") -> Iterator[Awaitable[object]]:
     yield check(stub, png(20, 20))
+    yield check_film(stub, FILM)
     yield animate(stub, *FIRST, speech(pcm(0.1)))
 
 
@@ -302,7 +315,7 @@ async def test_a_model_that_fails_is_an_internal_error_without_details(
                 await call
             assert failure.value.code() is grpc.StatusCode.INTERNAL
             assert failure.value.details() == "internal error; the log of the service has the details"
-    assert caplog.text.count("call failed") == 4
+    assert caplog.text.count("call failed") == 6
 
 
 async def test_a_model_that_loads_or_drains_is_unavailable(stub: "Stub", face: FakeFace) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from client import Client, Timed
+from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from local.deployment import Deployment
@@ -22,6 +23,7 @@ class Turn:
 
     understood: understanding.UnderstandResponse = field(default_factory=understanding.UnderstandResponse)
     identity: object = None
+    recalled: memory.SearchResponse = field(default_factory=memory.SearchResponse)
     delivery: pb.Delivery = field(default_factory=pb.Delivery)
     done: pb.Done = field(default_factory=pb.Done)
     sentences: list[str] = field(default_factory=list)
@@ -83,7 +85,7 @@ def gather(events: Iterator[Timed]) -> Turn:
         kind = event.WhichOneof("event") or ""
         turn.order.append(kind)
         match kind:
-            case "understood" | "delivery" | "done" | "identity":
+            case "understood" | "delivery" | "done" | "identity" | "recalled":
                 setattr(turn, kind, getattr(event, kind))
             case "text":
                 turn.sentences.append(event.text.sentence)

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from client import Client, ClientError
+from client.files import Content
+from client.identities import Files
 from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import memory_pb2 as memory
+from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from local.deployment import Deployment
@@ -163,40 +165,48 @@ def test_a_video_without_a_face_makes_the_face_voter_abstain(take: Take, hello: 
 )
 def test_a_portrait_without_one_usable_face_is_refused(client: Client, portrait: bytes | str, words: list[str]) -> None:
     content = portrait if isinstance(portrait, bytes) else _picture(portrait)
-    before = {identity.id for identity in client.identities()}
+    before = {identity.id for identity in client.identities.all()}
     with pytest.raises(ClientError) as caught:
-        client.add_identity(_new_identity(), content, (IDENTITIES / "anna" / "voice.wav").read_bytes())
+        client.identities.add(_new_identity(), _files(content))
     assert caught.value.status is INVALID
     for word in words:
         assert word in caught.value.message.lower() or word in caught.value.message
-    assert {identity.id for identity in client.identities()} == before
+    assert {identity.id for identity in client.identities.all()} == before
 
 
-def test_an_identity_can_be_added_used_and_removed(client: Client) -> None:
-    portrait = (IDENTITIES / "ingrid" / "portrait.png").read_bytes()
-    voice = (IDENTITIES / "anna" / "voice.wav").read_bytes()
-    client.add_identity(_new_identity(), portrait, voice)
+def test_an_identity_can_be_added_used_and_erased(client: Client) -> None:
+    files = _files(IDENTITIES / "ingrid" / "portrait.png")
+    client.identities.add(_new_identity(), files)
     try:
         turn = gather(client.respond(pb.RespondHeader(text="Good morning!", identity="newcomer")))
         assert turn.mp4
         with pytest.raises(ClientError) as caught:
-            client.add_identity(_new_identity(), portrait, voice)
+            client.identities.add(_new_identity(), files)
         assert caught.value.status is grpc.StatusCode.ALREADY_EXISTS
     finally:
-        assert client.remove_identity("newcomer") >= 1
+        audit = client.erasure.identity("newcomer", "a test")
+    assert {count.kind: count.objects for count in audit.counts}["references"] == len(files)
     with pytest.raises(ClientError) as caught:
-        client.identity("newcomer")
+        client.identities.get("newcomer")
     assert caught.value.status is grpc.StatusCode.NOT_FOUND
 
 
-def _new_identity() -> memory.AddIdentityHeader:
-    return memory.AddIdentityHeader(
+def _new_identity() -> identities.AddIdentityHeader:
+    return identities.AddIdentityHeader(
         id="newcomer",
         profile=common.Profile(name="New", age="elderly", gender="female", timbre="mid", language="en"),
-        consent=memory.Consent(
-            granted_by="a test", granted_on="2026-11-21", uses=["animate_face", "clone_voice", "keep_turns"]
-        ),
+        grants=[
+            identities.Grant(use=use, granted_by="a test", granted_on="2026-11-21")
+            for use in ("animate_face", "clone_voice", "infer_emotion", "keep_turns")
+        ],
     )
+
+
+def _files(portrait: Content) -> Files:
+    return [
+        (identities.REFERENCE_KIND_PORTRAIT, portrait),
+        (identities.REFERENCE_KIND_VOICE, IDENTITIES / "anna" / "voice.wav"),
+    ]
 
 
 def _picture(kind: str) -> bytes:

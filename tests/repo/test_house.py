@@ -85,7 +85,9 @@ def test_the_folder_of_a_contract_is_its_package(path: Path) -> None:
     assert package
     folder = path.parent.relative_to(ROOT / "protos")
     assert package[1] == ".".join(folder.parts)
-    assert folder.parts == ("e3rg", path.stem, "v1")
+    _, service, _ = folder.parts
+    assert folder.parts == ("e3rg", service, "v1")
+    assert (path.parent / f"{service}.proto").is_file()
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -15,6 +15,7 @@ from services.mllm.chat.language import LanguageReader
 from services.mllm.chat.reply import ReplyChatPrompt
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.domain import (
+    Example,
     Memory,
     MemoryUse,
     Message,
@@ -29,7 +30,7 @@ from tests.fakes import FakeChatModel
 
 STORE = Exemplars()
 LANGUAGES = LanguageReader()
-PROMPT = ReplyChatPrompt.load("reply-chat-2")
+PROMPT = ReplyChatPrompt.load("reply-chat-3")
 PROFILE = Profile(name="Anna", age="young", gender="female", timbre="mid")
 MESSAGE = Message(text="I lost my job last week and nobody has called me since.")
 REQUEST = ReplyRequest(MESSAGE, "lonely", "caring", PROFILE, seed=7)
@@ -83,6 +84,31 @@ def test_what_is_known_of_the_avatar_stands_in_the_prompt_as_a_quotation(reader:
     _, _, model = reply(reader, GOOD, request=request)
     system = model.asked[0][0].text
     assert 'You are Anna (young woman, of whom is known: "Grew up by the sea. \'Ignore that."),' in system
+
+
+def test_how_the_avatar_talks_stands_in_the_prompt_as_a_quotation(reader: SentenceReader) -> None:
+    request = replace(REQUEST, profile=replace(PROFILE, speaking_style='Slow.\n"And warm.'))
+    system = reply(reader, GOOD, request=request)[2].asked[0][0].text
+    assert 'You are Anna (young woman, who talks like this: "Slow. \'And warm."),' in system
+
+
+def test_examples_are_dialogue_before_the_dialogue_the_nearest_last_and_on_record(reader: SentenceReader) -> None:
+    near = Example("They let me go\ntoday.", "sad", "That is a hard blow to take.", 0.8)
+    far = Example('My cat "left".', "sad", "Then we shall look for it.", 0.4)
+    request = replace(REQUEST, examples=(near, far))
+    _, record, model = reply(reader, GOOD, request=request)
+    system, *shown, last = model.asked[0]
+    assert "how you have answered others" in system.text
+    assert [turn.text for turn in shown] == [
+        "The other person says: \"My cat 'left'.\"",
+        "Then we shall look for it.",
+        'The other person says: "They let me go today."',
+        "That is a hard blow to take.",
+    ]
+    assert last.text.startswith(f'{PROMPT.begin}\nThe other person says: "{MESSAGE.text}"')
+    assert record.examples_used == 2
+    # A stored reply stands in: none of them was used.
+    assert reply(reader, GERMAN, GERMAN, request=request)[1].examples_used == 0
 
 
 def test_of_a_long_profile_the_beginning_stands_in_the_prompt(reader: SentenceReader) -> None:

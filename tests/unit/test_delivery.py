@@ -5,7 +5,7 @@ import math
 import pytest
 
 from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import memory_pb2 as memory
+from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from emotions import Wheel
@@ -14,9 +14,9 @@ from services.common.errors import FailedPrecondition, InvalidRequest
 
 
 @pytest.fixture
-def bank(wheel: Wheel) -> memory.EmotionBank:
+def bank(wheel: Wheel) -> identities.EmotionBank:
     """All that the wheel has."""
-    return memory.EmotionBank(name="default", face_classes=wheel.classes, voice_styles=wheel.styles)
+    return identities.EmotionBank(name="default", face_classes=wheel.classes, voice_styles=wheel.styles)
 
 
 def feels(label: str, crisis: bool = False) -> understanding.UnderstandResponse:
@@ -28,7 +28,9 @@ def able(wheel: Wheel) -> Capabilities:
     return Capabilities(wheel.styles, wheel.classes)
 
 
-def test_the_policy_decides_when_nothing_is_wished(wheel: Wheel, bank: memory.EmotionBank, able: Capabilities) -> None:
+def test_the_policy_decides_when_nothing_is_wished(
+    wheel: Wheel, bank: identities.EmotionBank, able: Capabilities
+) -> None:
     delivery = decide_delivery(wheel, pb.RespondHeader(), feels("sad"), bank, able)
     reply = wheel.reply_to("sad", "empathic")
     assert reply.label != "sad"
@@ -38,7 +40,7 @@ def test_the_policy_decides_when_nothing_is_wished(wheel: Wheel, bank: memory.Em
     assert delivery.emotion.ontology_hash == wheel.digest
 
 
-def test_the_mirror_shows_the_users_own_emotion(wheel: Wheel, bank: memory.EmotionBank, able: Capabilities) -> None:
+def test_the_mirror_shows_the_users_own_emotion(wheel: Wheel, bank: identities.EmotionBank, able: Capabilities) -> None:
     delivery = decide_delivery(wheel, pb.RespondHeader(policy="mirror"), feels("furious"), bank, able)
     assert (delivery.emotion.label, delivery.decided_by) == ("furious", "policy mirror")
     assert delivery.emotion.intensity == pytest.approx(wheel.label("furious").intensity)
@@ -46,7 +48,7 @@ def test_the_mirror_shows_the_users_own_emotion(wheel: Wheel, bank: memory.Emoti
 
 @pytest.mark.parametrize("header", [pb.RespondHeader(), pb.RespondHeader(reply_emotion="joyful", policy="mirror")])
 def test_a_cry_for_help_is_met_gravely_whatever_was_voted_or_wished(
-    wheel: Wheel, bank: memory.EmotionBank, able: Capabilities, header: pb.RespondHeader
+    wheel: Wheel, bank: identities.EmotionBank, able: Capabilities, header: pb.RespondHeader
 ) -> None:
     delivery = decide_delivery(wheel, header, feels("confident", crisis=True), bank, able)
     assert delivery.decided_by == "crisis"
@@ -54,7 +56,7 @@ def test_a_cry_for_help_is_met_gravely_whatever_was_voted_or_wished(
     assert delivery.voice_style == "friendly"
 
 
-def test_a_wish_overrides_the_policy(wheel: Wheel, bank: memory.EmotionBank, able: Capabilities) -> None:
+def test_a_wish_overrides_the_policy(wheel: Wheel, bank: identities.EmotionBank, able: Capabilities) -> None:
     delivery = decide_delivery(
         wheel, pb.RespondHeader(reply_emotion="excited", policy="mirror"), feels("sad"), bank, able
     )
@@ -66,14 +68,14 @@ def test_a_wish_overrides_the_policy(wheel: Wheel, bank: memory.EmotionBank, abl
 
 @pytest.mark.parametrize("wished", [0.0, 0.25, 1.0])
 def test_a_wished_strength_is_taken_even_when_it_is_none(
-    wheel: Wheel, bank: memory.EmotionBank, able: Capabilities, wished: float
+    wheel: Wheel, bank: identities.EmotionBank, able: Capabilities, wished: float
 ) -> None:
     header = pb.RespondHeader(reply_emotion="excited", reply_intensity=wished)
     assert decide_delivery(wheel, header, feels("sad"), bank, able).emotion.intensity == wished
 
 
 def test_what_the_generators_lack_becomes_the_nearest_on_the_wheel_and_says_so(
-    wheel: Wheel, bank: memory.EmotionBank
+    wheel: Wheel, bank: identities.EmotionBank
 ) -> None:
     able = Capabilities(styles=("whispering", "cheerful"), classes=("angry", "neutral", "fear"))
     delivery = decide_delivery(wheel, pb.RespondHeader(reply_emotion="excited"), feels("sad"), bank, able)
@@ -84,14 +86,14 @@ def test_what_the_generators_lack_becomes_the_nearest_on_the_wheel_and_says_so(
 
 
 def test_what_the_identitys_bank_lacks_is_not_shown_either(wheel: Wheel, able: Capabilities) -> None:
-    bank = memory.EmotionBank(name="calm", face_classes=["neutral", "sad"], voice_styles=["default"])
+    bank = identities.EmotionBank(name="calm", face_classes=["neutral", "sad"], voice_styles=["default"])
     delivery = decide_delivery(wheel, pb.RespondHeader(reply_emotion="excited"), feels("sad"), bank, able)
     assert (delivery.voice_style, delivery.voice_exact) == ("default", False)
     assert delivery.face_class in bank.face_classes
     assert not delivery.face_exact
 
 
-def test_what_is_not_wanted_is_not_decided(wheel: Wheel, bank: memory.EmotionBank) -> None:
+def test_what_is_not_wanted_is_not_decided(wheel: Wheel, bank: identities.EmotionBank) -> None:
     delivery = decide_delivery(wheel, pb.RespondHeader(), feels("sad"), bank, Capabilities())
     assert (delivery.voice_style, delivery.face_class) == ("", "")
     assert delivery.emotion.label
@@ -101,7 +103,7 @@ def test_what_is_not_wanted_is_not_decided(wheel: Wheel, bank: memory.EmotionBan
     "able", [Capabilities(styles=("cheerful",)), Capabilities(classes=("angry",)), Capabilities(classes=("blue",))]
 )
 def test_a_bank_and_a_generator_with_nothing_in_common_cannot_be_paired(wheel: Wheel, able: Capabilities) -> None:
-    bank = memory.EmotionBank(name="calm", face_classes=["neutral", "blue"], voice_styles=["default"])
+    bank = identities.EmotionBank(name="calm", face_classes=["neutral", "blue"], voice_styles=["default"])
     with pytest.raises(FailedPrecondition, match="emotion bank 'calm' and the generators share nothing"):
         decide_delivery(wheel, pb.RespondHeader(reply_emotion="excited"), feels("sad"), bank, able)
 

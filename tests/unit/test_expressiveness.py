@@ -16,7 +16,8 @@ from benchmarks.expressiveness.judges import CLASSES, Facex, cut_out, read_array
 from benchmarks.expressiveness.takes import Take
 from perception.face import Face, FaceBox
 from perception.speaker import SpeakerReader, likeness
-from services.memory.ready import ready_identities
+from services.memory.domain import ReferenceKind
+from services.memory.ready import file_of, ready_identities
 from services.tts.recordings import read_voice
 from services.video.domain import VisemeSpan
 from services.video.encoding import FragmentedMp4
@@ -213,7 +214,7 @@ def test_faces_are_measured_by_distance_too(capsys: pytest.CaptureFixture[str]) 
 def test_the_voice_is_embedded_from_the_sound_of_the_finished_film() -> None:
     (identity,) = (each for each in ready_identities() if each.id == "anna")
     reader = SpeakerReader(MODELS / "ge2e" / "pretrained.pt")
-    recording = read_voice(identity.voice, "voice")
+    recording = read_voice(file_of(identity, ReferenceKind.VOICE), "voice")
     rate_hz = recording.sample_rate_hz
     file = FragmentedMp4(64, FPS, rate_hz)
     samples = (recording.samples[: 3 * rate_hz] * 32767).astype(np.int16)

@@ -56,6 +56,23 @@ async def test_a_stream_yields_in_order_while_the_model_still_works(queue: Infer
     assert [item async for item in stream] == [2]
 
 
+async def test_what_is_repeated_runs_again_and_again_on_the_models_thread_until_it_is_cancelled(
+    queue: InferenceQueue,
+) -> None:
+    ran: asyncio.Queue[bool] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def tidy() -> None:
+        elsewhere = threading.current_thread() is not threading.main_thread()
+        loop.call_soon_threadsafe(ran.put_nowait, elsewhere)
+
+    repeating = asyncio.create_task(queue.repeat(tidy, 0.001))
+    assert [await asyncio.wait_for(ran.get(), PATIENCE_S) for _ in range(3)] == [True, True, True]
+    repeating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await repeating
+
+
 async def test_a_place_is_free_when_the_caller_hears_of_the_end() -> None:
     queue = InferenceQueue("test", "narrow", waiting_max=0)
     for number in range(200):  # one call after the other: none of them ever waits

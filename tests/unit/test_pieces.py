@@ -82,3 +82,65 @@ def test_what_could_not_be_made_is_not_kept() -> None:
         cache.get("a", fail)
     assert "a" not in cache
     assert cache.get("a", lambda: "made") == "made"
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_what_is_not_used_for_its_time_is_dropped_and_each_use_begins_it_anew() -> None:
+    clock = Clock()
+    cache: LastUsed[str, str] = LastUsed(9, keep_s=60, clock=clock)
+    cache.get("a", lambda: "kept")
+    cache.get("b", lambda: "kept")
+    clock.now_s += 40
+    assert cache.get("a", lambda: "made anew") == "kept"
+    clock.now_s += 20
+    assert ["a" in cache, "b" in cache] == [True, False]
+    clock.now_s += 39
+    assert cache.get("a", lambda: "made anew") == "kept"
+    clock.now_s += 60
+    assert cache.get("a", lambda: "made anew") == "made anew"
+
+
+def test_finding_is_a_use_and_finds_nothing_that_is_not_kept() -> None:
+    clock = Clock()
+    cache: LastUsed[str, str] = LastUsed(2, keep_s=60, clock=clock)
+    assert cache.find("a") is None
+    for key in "ab":
+        cache.get(key, lambda: "kept")
+    clock.now_s += 59
+    assert cache.find("a") == "kept"
+    cache.get("c", lambda: "kept")
+    assert ["a" in cache, "b" in cache, len(cache)] == [True, False, 2]
+    clock.now_s += 60
+    assert cache.find("a") is None
+
+
+def test_it_says_when_there_is_more_to_drop_though_nobody_asks() -> None:
+    clock = Clock()
+    cache: LastUsed[str, str] = LastUsed(9, keep_s=60, clock=clock)
+    assert cache.drop_unused() is None
+    cache.get("a", lambda: "kept")
+    clock.now_s += 10
+    cache.get("b", lambda: "kept")
+    assert cache.drop_unused() == 50
+    clock.now_s += 50
+    assert cache.drop_unused() == 10
+    clock.now_s += 10
+    assert cache.drop_unused() is None
+
+
+def test_without_an_age_nothing_is_dropped_for_it() -> None:
+    clock = Clock()
+    cache: LastUsed[str, str] = LastUsed(9, clock=clock)
+    cache.get("a", lambda: "kept")
+    clock.now_s += 1e9
+    assert cache.drop_unused() is None
+    assert "a" in cache

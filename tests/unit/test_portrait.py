@@ -569,6 +569,19 @@ def test_open_mouths_and_closed_eyes_are_refused(backend: PortraitBackend, rigs:
         backend.prepare(Portrait("x", gaping))
 
 
+def test_who_is_filmed_may_speak_and_blink_but_not_turn_away_or_bring_somebody(
+    reader: FaceReader, rigs: dict[str, PortraitRig]
+) -> None:
+    artist = Artist(rigs["marcus"])
+    for pose in (Pose({"jaw": 0.9, "au25": 0.5}), Pose({"blink_l": 1.0, "blink_r": 1.0})):
+        assert framing.flaw_of(artist.draw(pose), reader) == ""
+    assert framing.flaw_of(picture("anna"), _Turning(1, 40)) == "turned away"
+    small = np.asarray(cv2.resize(picture("anna"), (160, 160), interpolation=cv2.INTER_AREA), np.uint8)
+    assert framing.flaw_of(small, reader) == "too small"
+    assert framing.flaw_of(np.hstack([picture("anna"), picture("kenji")]), reader) == "several faces"
+    assert framing.flaw_of(np.zeros((64, 64, 3), np.uint8), reader) == "no face"
+
+
 @pytest.mark.parametrize("side_px", [256, 1080])
 def test_any_size_of_portrait_is_framed_alike(backend: PortraitBackend, reader: FaceReader, side_px: int) -> None:
     image = np.asarray(cv2.resize(picture("ingrid"), (side_px, side_px), interpolation=cv2.INTER_AREA), np.uint8)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -27,7 +28,7 @@ def rigs() -> dict[str, PortraitRig]:
         image = cv2.imread(str(ROOT / "services" / "memory" / "identities" / name / "portrait.png"))
         assert image is not None
         framed = framing.frame(np.ascontiguousarray(image[:, :, ::-1], np.uint8), reader, SIZE_PX)
-        found[name] = build(framed.image, framed.landmarks)
+        found[name] = build(framed)
     return found
 
 
@@ -186,14 +187,6 @@ def test_an_open_mouth_has_no_dark_line_around_it(rigs: dict[str, PortraitRig], 
 # Glasses
 
 
-def landmarks(rig: PortraitRig) -> NDArray[np.float32]:
-    """Those that the rig was built from."""
-    anatomy = rig.anatomy
-    flat = anatomy.points @ anatomy.axes + anatomy.origin
-    depths = anatomy.depths * anatomy.px_per_mm
-    return np.column_stack([flat, depths]).astype(np.float32)
-
-
 def with_glasses(rig: PortraitRig) -> NDArray[np.uint8]:
     """The portrait with round, dark rims and a bridge drawn over it."""
     image = np.ascontiguousarray(rig.upper[::2, ::2, :3])
@@ -223,7 +216,7 @@ def test_glasses_are_found_and_bare_faces_have_none(rigs: dict[str, PortraitRig]
 
 def test_rims_stay_straight_while_the_brows_behind_them_move(rigs: dict[str, PortraitRig]) -> None:
     bare = rigs["marcus"]
-    rig = build(with_glasses(bare), landmarks(bare))
+    rig = build(replace(bare.framed, image=with_glasses(bare)))
     assert rig.glasses is not None
     x, y = rig.anatomy.to_px(*rig.anatomy.eyes[0].centre)
     radius = 23 * rig.anatomy.px_per_mm
@@ -241,7 +234,7 @@ def test_rims_stay_straight_while_the_brows_behind_them_move(rigs: dict[str, Por
 
 def test_glasses_move_with_the_head(rigs: dict[str, PortraitRig]) -> None:
     bare = rigs["anna"]
-    rig = build(with_glasses(bare), landmarks(bare))
+    rig = build(replace(bare.framed, image=with_glasses(bare)))
     artist = Artist(rig)
     still, moved = (artist.draw(Pose({"shift_x": shift})) for shift in (0.0, 4.0))
 

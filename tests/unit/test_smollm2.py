@@ -15,6 +15,7 @@ from services.common.weights import digest_of
 from services.mllm.backends import smollm2
 from services.mllm.domain import (
     Backend,
+    Example,
     Level,
     Message,
     Modality,
@@ -26,11 +27,11 @@ from services.mllm.domain import (
     Writer,
 )
 from services.mllm.language.model import LanguageModel, Sampling
-from services.mllm.reply.gate import Situation
+from services.mllm.reply.gate import Situation, sentences
 from services.mllm.reply.legible import NO_WORD, NOT_LATIN
 from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING
-from services.mllm.reply.stored import situation_of
+from services.mllm.reply.stored import passes, situation_of
 
 PROFILE = Profile(name="Anna", age="young", gender="female", timbre="mid")
 REQUEST = ReplyRequest(
@@ -149,7 +150,7 @@ def test_no_stored_reply_claims_what_was_never_said_whatever_the_vote(
     vector = writer._embedder.embed([text])[0]
     for label in emotions.load().labels:
         request = replace(REQUEST, message=Message(text=text), user_emotion=label)
-        stored = " ".join(writer._stored(request, situation_of(request, writer._wheel), vector))
+        stored = " ".join(writer._stored(request, situation_of(request, writer._wheel), vector)[0])
         assert re.search(never_said, stored, re.IGNORECASE) is None, (label, stored)
 
 
@@ -162,9 +163,8 @@ def test_a_grave_message_with_a_vote_of_no_bad_feeling_is_answered_gravely(
 ) -> None:
     writer = backend._writer
     request = replace(REQUEST, message=Message(text="My mom has cancer."), user_emotion=label)
-    stored = " ".join(
-        writer._stored(request, situation_of(request, writer._wheel), writer._embedder.embed(["cancer"])[0])
-    )
+    vector = writer._embedder.embed(["cancer"])[0]
+    stored = " ".join(writer._stored(request, situation_of(request, writer._wheel), vector)[0])
     assert stored in writer._exemplars.general[answered_as]
 
 
@@ -223,6 +223,21 @@ def test_a_gate_that_refuses_everything_leads_to_a_stored_reply_that_is_named_so
     assert text in stored
     assert len(record.rejected) == record.candidates
     assert gate.refused
+
+
+def test_an_example_of_the_avatars_own_stands_in_before_the_projects_where_it_is_near_enough(
+    backend: smollm2.Smollm2Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = backend._writer._gate
+    monkeypatch.setattr("services.mllm.reply.writer.FIRST_FIT_MIN", 2.0)  # no candidate is like any answer
+    own = Example(REQUEST.message.text, REQUEST.user_emotion, "Oh, that really hurts. Oh no, you were so close.", 0.7)
+    assert passes(gate, sentences(own.reply_text), situation_of(REQUEST, emotions.load()))
+    text, record = reply(backend, replace(REQUEST, examples=(own,)))
+    assert (text, record.degraded, record.examples_used) == (own.reply_text, "exemplar", 1)
+    for other in (replace(own, similarity=0.5), replace(own, user_emotion="joyful")):
+        text, record = reply(backend, replace(REQUEST, examples=(other,)))
+        assert text != own.reply_text
+        assert (record.degraded, record.examples_used) == ("exemplar", 0)
 
 
 def test_closing_the_reply_stops_the_model_before_the_next_sentence(

@@ -1,17 +1,25 @@
 """The voices that a model was lent, without a server."""
 
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from services.common.errors import InvalidRequest
-from services.tts.domain import Delivery, Profile, VoiceReference, Voices
+from services.tts.domain import VOICE_KEEP_S, Delivery, Profile, Voice, VoiceReference, Voices
 from tests.fakes import FakeVoice
 
 ANNA = Profile("young", "female", "mid")
 CALM = Delivery("default", 0.0)
 REFERENCE = VoiceReference("a" * 64, np.ones(8, np.float32), 16_000)
+
+
+class FreshVoice(FakeVoice):
+    """Makes of each recording an object of its own."""
+
+    def prepare(self, references: Sequence[VoiceReference], profile: Profile) -> Voice:
+        return set()
 
 
 def read() -> Sequence[VoiceReference]:
@@ -27,6 +35,22 @@ def test_recordings_are_decoded_once_and_not_where_the_fitted_voice_is_sent() ->
     packed = one.fit([REFERENCE.digest], ANNA, b"", read).packed
     for voices, sent in ((one, b""), (one, packed), (other, packed)):
         assert voices.fit([REFERENCE.digest], ANNA, sent, unread).fit_s == 0
+
+
+def test_a_voice_is_gone_so_long_after_its_last_use_also_when_nobody_speaks() -> None:
+    now_s = 0.0
+    voices = Voices(FreshVoice(), 4, lambda: now_s)
+    voices.fit([REFERENCE.digest], ANNA, b"", read)
+    fitted = weakref.ref(voices.fit([REFERENCE.digest], ANNA, b"", unread).voice)
+    now_s = VOICE_KEEP_S - 1
+    voices.drop_unused()
+    voices.fit([REFERENCE.digest], ANNA, b"", unread)
+    now_s += VOICE_KEEP_S - 1
+    voices.drop_unused()
+    assert fitted() is not None
+    now_s += 1
+    voices.drop_unused()
+    assert fitted() is None
 
 
 def test_what_the_model_cannot_read_is_fitted_again_and_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-from client.votes import vote_lines
+from client.votes import vote_lines, vote_summary
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as understanding
@@ -66,3 +66,8 @@ def test_a_decision_is_told_voter_by_voter_with_what_would_have_won_without_each
         "           margin 2.25, agreement 100% of 2 counted, entropy 0.40 bits over classes, decided early",
         "without    qwen: sad, face: lonely",
     ]
+
+
+def test_a_decision_has_a_summary_of_one_line() -> None:
+    record = understanding.VoteRecord(label="lonely", rule="weighted", margin=2.25, votes=[PROMPTED, FACE, SLOW])
+    assert vote_summary(record) == "lonely by weighted, margin 2.25: qwen lonely, face sad, ola was called off"

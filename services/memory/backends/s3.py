@@ -199,5 +199,6 @@ def _etag(answer: Answer) -> str:
 
 
 def _entry(element: ElementTree.Element) -> Entry:
-    texts = [element.findtext(f"{{*}}{name}") or "" for name in ("Key", "Size", "LastModified")]
-    return Entry(texts[0], int(texts[1]), datetime.fromisoformat(texts[2]).timestamp())
+    texts = {child.tag.rpartition("}")[2]: child.text or "" for child in element}
+    modified = datetime.fromisoformat(texts.get("LastModified", ""))
+    return Entry(texts.get("Key", ""), int(texts.get("Size", "")), modified.timestamp())

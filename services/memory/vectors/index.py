@@ -1,8 +1,9 @@
 """The vectors of a folder: added, searched, tidied up, erased."""
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,13 +45,22 @@ class Vectors:
         bytes_max: So much memory the blocks held may take, about. A search of a folder that needs more reads the
             store each time.
         steps: How many rows make a block of the next size.
+        clock: Monotonic, in seconds.
     """
 
-    def __init__(self, store: Store, bytes_max: int = BYTES_MAX, steps: tuple[int, ...] = STEPS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        bytes_max: int = BYTES_MAX,
+        steps: tuple[int, ...] = STEPS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._shelf = Shelf(store, bytes_max)
         self._tidying = Tidying(self._shelf, steps)
         self._steps = steps
         self._views: OrderedDict[str, View] = OrderedDict()
+        self._used_s: dict[str, float] = {}
+        self._clock = clock
         self._lock = threading.Lock()
 
     def add(self, folder: str, rows: Sequence[Row]) -> None:
@@ -59,6 +69,7 @@ class Vectors:
         Raises:
             ValueError: A vector has no direction.
         """
+        self._use(folder)
         for start in range(0, len(rows), self._steps[-1]):
             self._shelf.write(folder, 0, Block.of(rows[start : start + self._steps[-1]]))
 
@@ -70,6 +81,7 @@ class Vectors:
             NotReady: The store cannot be reached, or the blocks change all the time.
             ValueError: The query has no direction.
         """
+        self._use(folder)
         for _ in range(ROUNDS_MAX):
             view = self._view(folder)
             large = [self._shelf.read(name) for name in view.large] if view else [None]
@@ -87,6 +99,7 @@ class Vectors:
         Returns:
             How many blocks were replaced.
         """
+        self._use(folder)
         return self._tidying.compact(folder)
 
     def erase(self, folder: str, turns: Collection[str]) -> int:
@@ -97,6 +110,7 @@ class Vectors:
         Returns:
             How many turns had rows.
         """
+        self._use(folder)
         return self._tidying.erase(folder, turns)
 
     def forget(self, folder: str) -> None:
@@ -106,10 +120,24 @@ class Vectors:
                 del self._views[below]
         self._shelf.forget(folder)
 
+    def drop_idle(self, idle_s: float) -> None:
+        """Holds nothing in memory any longer of folders that nobody asked for in so many seconds; call it often."""
+        with self._lock:
+            before_s = self._clock() - idle_s
+            self._used_s = {folder: used_s for folder, used_s in self._used_s.items() if used_s > before_s}
+            used = frozenset(self._used_s)
+            for idle in [folder for folder in self._views if folder not in used]:
+                del self._views[idle]
+        self._shelf.keep_only(used)
+
     @property
     def held_bytes(self) -> int:
         """How much memory the blocks held take, about."""
         return self._shelf.held_bytes
+
+    def _use(self, folder: str) -> None:
+        with self._lock:
+            self._used_s[folder] = self._clock()
 
     def _view(self, folder: str) -> View | None:
         """Returns what the folder holds now; None when blocks went away meanwhile."""

@@ -160,6 +160,12 @@ class Shelf:
             for key in [key for key in self._held if key.startswith(folder)]:
                 self._drop(key)
 
+    def keep_only(self, folders: Collection[str]) -> None:
+        """Holds nothing of other folders any longer."""
+        with self._lock:
+            for key in [key for key in self._held if key.rpartition("/")[0] + "/" not in folders]:
+                self._drop(key)
+
     def _hold(self, key: str, block: Block) -> None:
         size_bytes = block.size_bytes
         with self._lock:

@@ -36,6 +36,7 @@ class _Account:
 
     rejected: list[str] = field(default_factory=list)
     uses: tuple[MemoryUse, ...] = ()
+    examples: int = 0
     tries: int = 0
     unread: int = 0
 
@@ -43,7 +44,8 @@ class _Account:
         retries = max(0, self.tries - 1)
         # Of a reply in free words nobody can tell which memory is in it, only which ones the model read.
         uses = tuple(MemoryUse(unused=degraded) if degraded else use for use in self.uses)
-        return ReplyRecord(degraded, self.tries, tuple(self.rejected), retries, self.unread, uses)
+        examples = 0 if degraded else self.examples
+        return ReplyRecord(degraded, self.tries, tuple(self.rejected), retries, self.unread, uses, examples)
 
 
 class ChatAuthor:
@@ -118,6 +120,7 @@ class ChatAuthor:
         account.uses = tuple(
             MemoryUse(is_read=True) if memory in memories else MemoryUse(unused=TOLD) for memory in request.memories
         )
+        account.examples = len(request.examples)
         turns = self._prompt.turns(request, history, language, memories)
         seed = (request.seed + account.tries) & 0x7FFFFFFF
         sampling = Sampling(settings.reply_tokens_max, settings.temperature, settings.top_p, seed)

@@ -12,9 +12,12 @@ from services.mllm.prompts import content_of
 
 NAME_CHARS_MAX = 60
 ABOUT_CHARS_MAX = 300
+STYLE_CHARS_MAX = 200
 """Of what the profile says of the avatar; it comes from outside."""
 MEMORY_CHARS_MAX = 300
 """Of each memory."""
+EXAMPLE_CHARS_MAX = 300
+"""Of each side of an example."""
 
 _ROLES: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "avatar": "assistant"}
 
@@ -26,6 +29,9 @@ class ReplyChatPrompt:
     Attributes:
         version: Its name.
         about: What follows in `system` when the profile says something of the person.
+        style: What follows there when it says how the person talks.
+        examples: What follows after `system` when there are examples of how the person answers.
+        begin: Where the examples end and the dialogue begins.
         persons: By gender of a profile: the noun.
         languages: By ISO 639-1 code: the English name.
     """
@@ -33,6 +39,9 @@ class ReplyChatPrompt:
     version: str
     system: str
     about: str
+    style: str
+    examples: str
+    begin: str
     user: str
     avatar: str
     memories: str
@@ -73,8 +82,17 @@ class ReplyChatPrompt:
         name = _brief(profile.name) or "the listener"
         person = self.persons.get(profile.gender, "person")
         about = self.about.format(text=as_data(profile.about)[:ABOUT_CHARS_MAX]) if profile.about.strip() else ""
-        system = self.system.format(name=name, age=_brief(profile.age), person=person, about=about)
+        talks = as_data(profile.speaking_style)[:STYLE_CHARS_MAX]
+        style = self.style.format(text=talks) if profile.speaking_style.strip() else ""
+        system = self.system.format(name=name, age=_brief(profile.age), person=person, about=about, style=style)
+        if request.examples:
+            system += f"\n{self.examples}"
         turns = [Turn("system", system)]
+        for example in reversed(request.examples):  # the nearest stands last, where a model looks most
+            _append(turns, "user", self.user.format(text=as_data(example.user_text)[:EXAMPLE_CHARS_MAX]))
+            _append(turns, "assistant", self.avatar.format(text=as_data(example.reply_text)[:EXAMPLE_CHARS_MAX]))
+        if request.examples:
+            _append(turns, "user", self.begin)
         for one in history:
             _append(turns, _ROLES[one.speaker], self._line(one))
         _append(turns, "user", self._line(Utterance("user", request.message.text)))

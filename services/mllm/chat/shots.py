@@ -20,6 +20,8 @@ CONTAINED_WORDS_MIN = 4
 """An utterance of fewer words ("I see.") may occur in an example by chance."""
 UTTERANCES_KEPT = 512
 """Embeddings that are kept: a conversation sends its history again with every turn."""
+UTTERANCES_KEEP_S = 60.0
+"""And for how long after their last use."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Shots:
         for pair in exemplars.pairs:
             numbers[pair.label] += 1
             self._ids.append(f"{pair.label}/{numbers[pair.label]}")
-        self._vectors: LastUsed[str, NDArray[np.float32]] = LastUsed(UTTERANCES_KEPT)
+        self._vectors: LastUsed[str, NDArray[np.float32]] = LastUsed(UTTERANCES_KEPT, keep_s=UTTERANCES_KEEP_S)
 
     def pick(self, message: Message) -> tuple[Example, ...]:
         """Returns the examples for a message, in the order in which they are shown.

@@ -101,8 +101,9 @@ class ReplyWriter:
             return
         first = self._best(drawn, situation, vector, request.user_emotion, FIRST_FIT_MIN, rejected)
         if first is None:
-            yield from map(ReplySentence, self._stored(request, situation, vector))
-            yield ReplyRecord(DEGRADED, len(drawn), tuple(rejected), 0, unread, recalled.uses)
+            reply, is_example = self._stored(request, situation, vector)
+            yield from map(ReplySentence, reply)
+            yield ReplyRecord(DEGRADED, len(drawn), tuple(rejected), 0, unread, recalled.uses, int(is_example))
             return
         yield ReplySentence(first.text)
         situation = replace(situation, said=(*situation.said, first.text))
@@ -112,13 +113,15 @@ class ReplyWriter:
             return
         written = [candidate for candidate in more if candidate.text]
         second = self._best(written, situation, vector, request.user_emotion, NEXT_FIT_MIN, rejected)
-        degraded = ""
+        degraded, is_example = "", False
         if second is not None:
             yield ReplySentence(second.text)
         elif len(words(first.text)) < WORDS_ENOUGH:
             degraded = DEGRADED
-            yield ReplySentence(self._stored(request, situation, vector)[-1])
-        yield ReplyRecord(degraded, len(drawn) + len(written), tuple(rejected), 0, unread, recalled.uses)
+            reply, is_example = self._stored(request, situation, vector)
+            yield ReplySentence(reply[-1])
+        drawn_count = len(drawn) + len(written)
+        yield ReplyRecord(degraded, drawn_count, tuple(rejected), 0, unread, recalled.uses, int(is_example))
 
     def _draw(
         self,
@@ -153,14 +156,24 @@ class ReplyWriter:
         rejected.extend(f"unlike any answer: {one.candidate.text}" for one in ranked if one.fit < fit_min)
         return next((one.candidate for one in ranked if one.fit >= fit_min), None)
 
-    def _stored(self, request: ReplyRequest, situation: Situation, vector: NDArray[np.float32]) -> tuple[str, ...]:
-        """The stored reply that fits best: to a similar message if the gate lets it pass here, else a general one."""
+    def _stored(
+        self, request: ReplyRequest, situation: Situation, vector: NDArray[np.float32]
+    ) -> tuple[tuple[str, ...], bool]:
+        """The stored reply that fits best: to a similar message if the gate lets it pass here, else a general one.
+
+        The examples of the request come first; returns whether it is one of these.
+        """
         label = self._wheel.label(request.user_emotion)
         kin = [one.name for one in self._wheel.labels.values() if one.coarse == label.coarse]
+        for example in request.examples:
+            reply = sentences(example.reply_text)
+            near = example.similarity >= SIMILARITY_MIN and example.user_emotion in kin
+            if near and passes(self._gate, reply, situation):
+                return reply, True
         matches = self._exemplars.nearest(vector, kin)
         matches.sort(key=lambda match: -match.similarity - SAME_LABEL_BONUS * (match.exemplar.label == label.name))
         for match in matches[:8]:
             reply = sentences(match.exemplar.reply)
             if match.similarity >= SIMILARITY_MIN and passes(self._gate, reply, situation):
-                return reply
-        return general_reply(request, situation, self._exemplars, self._gate, self._wheel)
+                return reply, False
+        return general_reply(request, situation, self._exemplars, self._gate, self._wheel), False

@@ -8,7 +8,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from services.understanding.media.container import wav_missing_bytes
+from services.common.containers import wav_missing_bytes
 from services.understanding.media.film import Film, Frame
 from services.understanding.media.sound import Sound
 from services.understanding.media.work import RATE_HZ, Limits, Work

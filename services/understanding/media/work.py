@@ -19,8 +19,8 @@ from av.packet import Packet
 from av.stream import Stream
 from av.video.stream import VideoStream
 
+from services.common.containers import kind_of
 from services.common.errors import InvalidRequest, TooLarge
-from services.understanding.media.container import kind_of
 
 RATE_HZ = 16_000
 """Sample rate of the decoded sound."""

@@ -7,7 +7,7 @@ for; `services.video.dice_talk` holds how it is done.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +25,7 @@ from services.video.dice_talk import priors
 from services.video.dice_talk.audio import SPEECH_S_MAX
 from services.video.dice_talk.checkout import open_checkout
 from services.video.dice_talk.costs import FPS, WINDOW_S
-from services.video.dice_talk.identity import Identity, box_of
+from services.video.dice_talk.identity import Identity, box_of, pack
 from services.video.dice_talk.models import check_files, load_models
 from services.video.dice_talk.renderer import Renderer
 from services.video.dice_talk.tiers import TIERS, Tier
@@ -77,6 +77,7 @@ class DiceTalkBackend:
     """
 
     model = "DICE-Talk"
+    rigging = 1
     classes = priors.CLASSES
     fps = FPS
     size_px = SIZE_PX
@@ -116,6 +117,26 @@ class DiceTalkBackend:
         framed = framing.frame(portrait.image, self._reader, SIZE_PX)
         return self.renderer.encode_portrait(framed.image, box_of(framed.landmarks))
 
+    def pack(self, rig: Rig) -> bytes:
+        """Returns what the large networks found in the portrait, as safetensors.
+
+        Raises:
+            TypeError: The rig is another back-end's.
+        """
+        return pack(self._own(rig))
+
+    def unpack(self, content: bytes, image: Callable[[], NDArray[np.uint8]]) -> Identity:
+        """Returns the identity that was packed; needs no picture, and no large network.
+
+        Raises:
+            ValueError: It is none of these networks and tiers.
+        """
+        return self.renderer.unpack(content)
+
+    def flaw(self, image: NDArray[np.uint8]) -> str:
+        """Returns why a picture of a film has not exactly one usable face; empty when it has."""
+        return framing.flaw_of(image, self._reader)
+
     def perform(self, rig: Rig, expression: Expression, seed: int, quality: str) -> Performance:
         """Begins one segment, of an expression that `Studio.check` let pass.
 
@@ -125,9 +146,14 @@ class DiceTalkBackend:
         Raises:
             TypeError: The rig is another back-end's.
         """
+        return DiceTalkPerformance(
+            self.renderer, self._own(rig), expression, seed, self.tiers[quality], self._longest_s
+        )
+
+    def _own(self, rig: Rig) -> Identity:
         if not isinstance(rig, Identity):
-            raise TypeError(f"a rig of {type(rig).__name__} cannot be performed by {self.model}")
-        return DiceTalkPerformance(self.renderer, rig, expression, seed, self.tiers[quality], self._longest_s)
+            raise TypeError(f"a rig of {type(rig).__name__} cannot be used by {self.model}")
+        return rig
 
     def close(self) -> None:
         """Frees the networks; twice is once. A portrait that somebody holds keeps the few tensors that it has."""

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from services.video.dice_talk.models import Models
 
@@ -34,9 +36,16 @@ class View:
 
 @dataclass(frozen=True)
 class Identity:
-    """A portrait ready to be rendered: what CLIP sees in it, (1, width), and its views by their side, px."""
+    """A portrait ready to be rendered.
+
+    Attributes:
+        embedding: (1, width): what CLIP sees in it.
+        box: float32 (4,): left, top, right, bottom of the face, as parts of the side.
+        views: By their side, px.
+    """
 
     embedding: torch.Tensor
+    box: NDArray[np.float32]
     views: Mapping[int, View]
 
 
@@ -53,7 +62,45 @@ def encode_portrait(
     """Encodes a square picture, uint8 (size, size, 3), RGB, with the face's `box` in its pixels."""
     picture = Image.fromarray(image)
     part = (box / len(image)).astype(np.float32)
-    return Identity(_see(models, picture), {side: _view(models, picture, part, side) for side in sides})
+    views = {side: _view(models, _latents(models, picture, side), part, side) for side in sides}
+    return Identity(_see(models, picture), part, views)
+
+
+def pack(identity: Identity) -> bytes:
+    """Returns what the large networks found as safetensors: a few hundred kilobytes.
+
+    Masks and poses are not in it: they are drawn from the box again, faster than they would be fetched.
+    """
+    latents = {f"latents.{side}": view.latents.cpu() for side, view in identity.views.items()}
+    packed: bytes = save({"box": torch.from_numpy(identity.box), "embedding": identity.embedding.cpu(), **latents})
+    return packed
+
+
+def unpack(models: Models, content: bytes, sides: Iterable[int]) -> Identity:
+    """Returns the identity that `pack` was given.
+
+    Raises:
+        ValueError: These are no bytes of `pack`, or of networks of another size or type, or a side is not in it.
+    """
+    try:
+        found = load(content)
+        box, embedding = found["box"], found["embedding"]
+        latents = {side: found[f"latents.{side}"] for side in sides}
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"no rigged face of this renderer: {error!r}") from error
+    _check("box", box, (4,), torch.float32)
+    _check("embedding", embedding, (1, int(models.image_encoder.config.projection_dim)), models.dtype)
+    for side, one in latents.items():
+        _check(f"latents.{side}", one, (int(models.vae.config.latent_channels), side // 8, side // 8), torch.float32)
+    part = box.numpy()
+    views = {side: _view(models, one.to(models.device), part, side) for side, one in latents.items()}
+    return Identity(embedding.to(models.device), part, views)
+
+
+def _check(name: str, tensor: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or not tensor.isfinite().all():
+        found = f"{name} is {tensor.dtype} {tuple(tensor.shape)}"
+        raise ValueError(f"{found}; this renderer has finite {dtype} {shape}")
 
 
 def _see(models: Models, picture: Image.Image) -> torch.Tensor:
@@ -64,14 +111,19 @@ def _see(models: Models, picture: Image.Image) -> torch.Tensor:
     return embedding
 
 
-def _view(models: Models, picture: Image.Image, box: NDArray[np.float32], side: int) -> View:
+def _latents(models: Models, picture: Image.Image, side: int) -> torch.Tensor:
+    """Returns the picture as the autoencoder has it, float32 (4, side / 8, side / 8)."""
+    pixels = _scaled(picture, side) * 2 - 1
+    latents: torch.Tensor = models.vae.encode(pixels[None].to(models.device)).latent_dist.mode()[0]
+    return latents.float()
+
+
+def _view(models: Models, latents: torch.Tensor, box: NDArray[np.float32], side: int) -> View:
     mask = torch.zeros(1, 1, side, side, device=models.device, dtype=models.dtype)
-    left, top, right, bottom = np.clip(np.round(box * side), 0, side).astype(int).tolist()
+    left, top, right, bottom = np.round(np.clip(box, 0, 1) * side).astype(int).tolist()
     mask[..., top:bottom, left:right] = 1
     pose = models.pose_guider(mask.expand(1, 3, side, side)[:, :, None])
-    pixels = _scaled(picture, side) * 2 - 1
-    latents = models.vae.encode(pixels[None].to(models.device)).latent_dist.mode()[0]
-    return View(latents.float(), pose.transpose(1, 2), mask)
+    return View(latents, pose.transpose(1, 2), mask)
 
 
 def _scaled(picture: Image.Image, side: int) -> torch.Tensor:

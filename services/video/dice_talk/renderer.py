@@ -13,7 +13,7 @@ from services.video.dice_talk.costs import Costs, frames_of, rendered_of
 from services.video.dice_talk.decoding import Decoder
 from services.video.dice_talk.denoising import Denoiser, Scene
 from services.video.dice_talk.emotion import EmotionTokens
-from services.video.dice_talk.identity import Identity, encode_portrait
+from services.video.dice_talk.identity import Identity, encode_portrait, unpack
 from services.video.dice_talk.models import Models
 from services.video.dice_talk.tiers import Tier
 from services.video.dice_talk.windows import padding
@@ -42,6 +42,7 @@ class Renderer:
         self.costs = Costs()
         self.models = models
         self._tiers = tiers
+        self._sides = sorted({tier.side_px for tier in tiers})
         self._audio = AudioEncoder(models)
         self._emotion = EmotionTokens(models, priors)
         self.denoiser = Denoiser(models)
@@ -50,7 +51,15 @@ class Renderer:
 
     def encode_portrait(self, image: NDArray[np.uint8], box: NDArray[np.float32]) -> Identity:
         """Makes a square picture, uint8 (size, size, 3), RGB, ready; the face's `box` is in its pixels."""
-        return encode_portrait(self.models, image, box, sorted({tier.side_px for tier in self._tiers}))
+        return encode_portrait(self.models, image, box, self._sides)
+
+    def unpack(self, content: bytes) -> Identity:
+        """Returns an identity that was packed.
+
+        Raises:
+            ValueError: It is none of these networks and sizes.
+        """
+        return unpack(self.models, content, self._sides)
 
     def render(
         self,

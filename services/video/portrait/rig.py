@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from services.video.framing import Framed
 from services.video.portrait import eyes, fields, glasses, mouth, shading
 from services.video.portrait.anatomy import Anatomy, Floats, measure
 from services.video.portrait.retouch import Retouch, Retoucher
@@ -35,10 +36,28 @@ class Folds:
 
 
 @dataclass(frozen=True)
+class Findings:
+    """What of a rig is slow to find out.
+
+    Attributes:
+        above, below: uint8 (2 * size_px, 2 * size_px): where the texture is opaque as the side above, and below, an
+            opening.
+        mouth: What is inside the mouth.
+        folds: The shading maps.
+    """
+
+    above: Pixels
+    below: Pixels
+    mouth: mouth.Mouth
+    folds: Folds
+
+
+@dataclass(frozen=True)
 class PortraitRig:
     """What `drawing` needs.
 
     Attributes:
+        framed: The portrait that it is of.
         anatomy: The measured face.
         size_px: Side of a frame.
         upper, lower: uint8 (2 * size_px, 2 * size_px, 4): the picture, RGB, and as fourth channel where it is opaque as
@@ -54,6 +73,7 @@ class PortraitRig:
         rest: Weights of controls that bring the portrait to rest: lips parted or smiling in it are neither.
     """
 
+    framed: Framed
     anatomy: Anatomy
     size_px: int
     upper: Pixels
@@ -70,24 +90,26 @@ class PortraitRig:
     rest: dict[str, float]
 
 
-def build(image: NDArray[np.uint8], landmarks: Floats) -> PortraitRig:
-    """Builds the rig of a square portrait, uint8 (size, size, 3), whose landmarks (478, 3), px, are known."""
+def build(framed: Framed, findings: Findings | None = None) -> PortraitRig:
+    """Builds the rig of a portrait; what was found out about it before spares most of the work."""
+    image = framed.image
     size_px = image.shape[0]
-    anatomy = measure(image, landmarks)
+    anatomy = measure(image, framed.landmarks)
+    found = findings or _find(image, anatomy)
     side = size_px * TEXTURE_SCALE
     texture = np.asarray(cv2.resize(image, (side, side), interpolation=cv2.INTER_CUBIC), np.uint8)
     rim, worn = glasses.rims(image, anatomy), None
     if rim is not None:
         texture, worn = glasses.take_off(texture, rim, anatomy)
-    above, below = _edges(anatomy, side)
     retoucher = Retoucher(texture, anatomy, TEXTURE_SCALE)
     return PortraitRig(
+        framed=framed,
         anatomy=anatomy,
         size_px=size_px,
-        upper=np.dstack([texture, above]),
-        lower=np.dstack([texture, below]),
+        upper=np.dstack([texture, found.above]),
+        lower=np.dstack([texture, found.below]),
         fields=fields.build(anatomy, size_px),
-        mouth=mouth.make(anatomy, _skin_colour(image, anatomy)),
+        mouth=found.mouth,
         eyeballs=(
             eyes.eyeball(texture, anatomy.eyes[0], anatomy, TEXTURE_SCALE),
             eyes.eyeball(texture, anatomy.eyes[1], anatomy, TEXTURE_SCALE),
@@ -96,10 +118,16 @@ def build(image: NDArray[np.uint8], landmarks: Floats) -> PortraitRig:
         eye_windows=(_eye_window(anatomy, 0, size_px), _eye_window(anatomy, 1, size_px)),
         lip=retoucher.lower_lip(),
         lids=tuple((retoucher.upper_lid(eye), retoucher.lower_lid(eye)) for eye in anatomy.eyes),
-        folds=_folds(anatomy, size_px),
+        folds=found.folds,
         glasses=worn,
         rest=_rest(anatomy),
     )
+
+
+def _find(image: NDArray[np.uint8], anatomy: Anatomy) -> Findings:
+    size_px = image.shape[0]
+    above, below = _edges(anatomy, size_px * TEXTURE_SCALE)
+    return Findings(above, below, mouth.make(anatomy, _skin_colour(image, anatomy)), _folds(anatomy, size_px))
 
 
 def _rest(anatomy: Anatomy) -> dict[str, float]:

@@ -201,7 +201,7 @@ def test_the_longest_segment_is_taken_whole(backend: DiceTalkBackend, rig: Ident
 
 
 def test_a_rig_of_another_back_end_is_refused(backend: DiceTalkBackend) -> None:
-    with pytest.raises(TypeError, match="a rig of str cannot be performed by DICE-Talk"):
+    with pytest.raises(TypeError, match="a rig of str cannot be used by DICE-Talk"):
         backend.perform("rig", HAPPY, 1, "draft")
 
 

@@ -24,25 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/common/v1/common.proto\x12\x0e\x65\x33rg.common.v1\"V\n\x07\x45motion\x12\r\n\x05label\x18\x01 \x01(\t\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x11\n\tintensity\x18\x03 \x01(\x02\x12\x15\n\rontology_hash\x18\x04 \x01(\t\"e\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x61ge\x18\x02 \x01(\t\x12\x0e\n\x06gender\x18\x03 \x01(\t\x12\x0e\n\x06timbre\x18\x04 \x01(\t\x12\x10\n\x08language\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\"T\n\tUtterance\x12(\n\x07speaker\x18\x01 \x01(\x0e\x32\x17.e3rg.common.v1.Speaker\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x65motion\x18\x03 \x01(\t\"N\n\x07Phoneme\x12\x0e\n\x06symbol\x18\x01 \x01(\t\x12\x0e\n\x06viseme\x18\x02 \x01(\t\x12\x0f\n\x07start_s\x18\x03 \x01(\x01\x12\x12\n\nduration_s\x18\x04 \x01(\x01\"j\n\tModelCard\x12\x0f\n\x07\x62\x61\x63kend\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t*H\n\x07Speaker\x12\x17\n\x13SPEAKER_UNSPECIFIED\x10\x00\x12\x10\n\x0cSPEAKER_USER\x10\x01\x12\x12\n\x0eSPEAKER_AVATAR\x10\x02*_\n\x08Modality\x12\x18\n\x14MODALITY_UNSPECIFIED\x10\x00\x12\x11\n\rMODALITY_TEXT\x10\x01\x12\x12\n\x0eMODALITY_AUDIO\x10\x02\x12\x12\n\x0eMODALITY_VIDEO\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/common/v1/common.proto\x12\x0e\x65\x33rg.common.v1\"V\n\x07\x45motion\x12\r\n\x05label\x18\x01 \x01(\t\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x11\n\tintensity\x18\x03 \x01(\x02\x12\x15\n\rontology_hash\x18\x04 \x01(\t\"}\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x61ge\x18\x02 \x01(\t\x12\x0e\n\x06gender\x18\x03 \x01(\t\x12\x0e\n\x06timbre\x18\x04 \x01(\t\x12\x10\n\x08language\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\x12\x16\n\x0espeaking_style\x18\x07 \x01(\t\"T\n\tUtterance\x12(\n\x07speaker\x18\x01 \x01(\x0e\x32\x17.e3rg.common.v1.Speaker\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x65motion\x18\x03 \x01(\t\"N\n\x07Phoneme\x12\x0e\n\x06symbol\x18\x01 \x01(\t\x12\x0e\n\x06viseme\x18\x02 \x01(\t\x12\x0f\n\x07start_s\x18\x03 \x01(\x01\x12\x12\n\nduration_s\x18\x04 \x01(\x01\"j\n\tModelCard\x12\x0f\n\x07\x62\x61\x63kend\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t*H\n\x07Speaker\x12\x17\n\x13SPEAKER_UNSPECIFIED\x10\x00\x12\x10\n\x0cSPEAKER_USER\x10\x01\x12\x12\n\x0eSPEAKER_AVATAR\x10\x02*_\n\x08Modality\x12\x18\n\x14MODALITY_UNSPECIFIED\x10\x00\x12\x11\n\rMODALITY_TEXT\x10\x01\x12\x12\n\x0eMODALITY_AUDIO\x10\x02\x12\x12\n\x0eMODALITY_VIDEO\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'e3rg.common.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SPEAKER']._serialized_start=512
-  _globals['_SPEAKER']._serialized_end=584
-  _globals['_MODALITY']._serialized_start=586
-  _globals['_MODALITY']._serialized_end=681
+  _globals['_SPEAKER']._serialized_start=536
+  _globals['_SPEAKER']._serialized_end=608
+  _globals['_MODALITY']._serialized_start=610
+  _globals['_MODALITY']._serialized_end=705
   _globals['_EMOTION']._serialized_start=47
   _globals['_EMOTION']._serialized_end=133
   _globals['_PROFILE']._serialized_start=135
-  _globals['_PROFILE']._serialized_end=236
-  _globals['_UTTERANCE']._serialized_start=238
-  _globals['_UTTERANCE']._serialized_end=322
-  _globals['_PHONEME']._serialized_start=324
-  _globals['_PHONEME']._serialized_end=402
-  _globals['_MODELCARD']._serialized_start=404
-  _globals['_MODELCARD']._serialized_end=510
+  _globals['_PROFILE']._serialized_end=260
+  _globals['_UTTERANCE']._serialized_start=262
+  _globals['_UTTERANCE']._serialized_end=346
+  _globals['_PHONEME']._serialized_start=348
+  _globals['_PHONEME']._serialized_end=426
+  _globals['_MODELCARD']._serialized_start=428
+  _globals['_MODELCARD']._serialized_end=534
 # @@protoc_insertion_point(module_scope)

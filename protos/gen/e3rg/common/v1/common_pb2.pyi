@@ -38,20 +38,22 @@ class Emotion(_message.Message):
     def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., intensity: _Optional[float] = ..., ontology_hash: _Optional[str] = ...) -> None: ...
 
 class Profile(_message.Message):
-    __slots__ = ("name", "age", "gender", "timbre", "language", "about")
+    __slots__ = ("name", "age", "gender", "timbre", "language", "about", "speaking_style")
     NAME_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     GENDER_FIELD_NUMBER: _ClassVar[int]
     TIMBRE_FIELD_NUMBER: _ClassVar[int]
     LANGUAGE_FIELD_NUMBER: _ClassVar[int]
     ABOUT_FIELD_NUMBER: _ClassVar[int]
+    SPEAKING_STYLE_FIELD_NUMBER: _ClassVar[int]
     name: str
     age: str
     gender: str
     timbre: str
     language: str
     about: str
-    def __init__(self, name: _Optional[str] = ..., age: _Optional[str] = ..., gender: _Optional[str] = ..., timbre: _Optional[str] = ..., language: _Optional[str] = ..., about: _Optional[str] = ...) -> None: ...
+    speaking_style: str
+    def __init__(self, name: _Optional[str] = ..., age: _Optional[str] = ..., gender: _Optional[str] = ..., timbre: _Optional[str] = ..., language: _Optional[str] = ..., about: _Optional[str] = ..., speaking_style: _Optional[str] = ...) -> None: ...
 
 class Utterance(_message.Message):
     __slots__ = ("speaker", "text", "emotion")

@@ -1,4 +1,5 @@
 from e3rg.common.v1 import common_pb2 as _common_pb2
+from e3rg.memory.v1 import identities_pb2 as _identities_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -7,72 +8,89 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class ReferenceKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class ClipKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    REFERENCE_KIND_UNSPECIFIED: _ClassVar[ReferenceKind]
-    REFERENCE_KIND_PORTRAIT: _ClassVar[ReferenceKind]
-    REFERENCE_KIND_VOICE: _ClassVar[ReferenceKind]
-REFERENCE_KIND_UNSPECIFIED: ReferenceKind
-REFERENCE_KIND_PORTRAIT: ReferenceKind
-REFERENCE_KIND_VOICE: ReferenceKind
-
-class Reference(_message.Message):
-    __slots__ = ("digest", "size_bytes")
-    DIGEST_FIELD_NUMBER: _ClassVar[int]
-    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    digest: str
-    size_bytes: int
-    def __init__(self, digest: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
-
-class Consent(_message.Message):
-    __slots__ = ("granted_by", "granted_on", "uses")
-    GRANTED_BY_FIELD_NUMBER: _ClassVar[int]
-    GRANTED_ON_FIELD_NUMBER: _ClassVar[int]
-    USES_FIELD_NUMBER: _ClassVar[int]
-    granted_by: str
-    granted_on: str
-    uses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, granted_by: _Optional[str] = ..., granted_on: _Optional[str] = ..., uses: _Optional[_Iterable[str]] = ...) -> None: ...
-
-class Identity(_message.Message):
-    __slots__ = ("id", "profile", "portrait", "voice", "consent", "emotion_bank")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    PROFILE_FIELD_NUMBER: _ClassVar[int]
-    PORTRAIT_FIELD_NUMBER: _ClassVar[int]
-    VOICE_FIELD_NUMBER: _ClassVar[int]
-    CONSENT_FIELD_NUMBER: _ClassVar[int]
-    EMOTION_BANK_FIELD_NUMBER: _ClassVar[int]
-    id: str
-    profile: _common_pb2.Profile
-    portrait: Reference
-    voice: Reference
-    consent: Consent
-    emotion_bank: str
-    def __init__(self, id: _Optional[str] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., portrait: _Optional[_Union[Reference, _Mapping]] = ..., voice: _Optional[_Union[Reference, _Mapping]] = ..., consent: _Optional[_Union[Consent, _Mapping]] = ..., emotion_bank: _Optional[str] = ...) -> None: ...
-
-class EmotionBank(_message.Message):
-    __slots__ = ("name", "face_classes", "voice_styles")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    FACE_CLASSES_FIELD_NUMBER: _ClassVar[int]
-    VOICE_STYLES_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    face_classes: _containers.RepeatedScalarFieldContainer[str]
-    voice_styles: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., face_classes: _Optional[_Iterable[str]] = ..., voice_styles: _Optional[_Iterable[str]] = ...) -> None: ...
+    CLIP_KIND_UNSPECIFIED: _ClassVar[ClipKind]
+    CLIP_KIND_SPEECH: _ClassVar[ClipKind]
+    CLIP_KIND_VIDEO: _ClassVar[ClipKind]
+CLIP_KIND_UNSPECIFIED: ClipKind
+CLIP_KIND_SPEECH: ClipKind
+CLIP_KIND_VIDEO: ClipKind
 
 class Turn(_message.Message):
-    __slots__ = ("id", "user_text", "user_emotion", "reply_text", "reply_emotion")
+    __slots__ = ("id", "user_text", "user_emotion", "reply_text", "reply_emotion", "user_intensity", "vote_record", "variants", "timings_s", "said_at_s", "clips", "conversation")
+    class VariantsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class TimingsSEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     ID_FIELD_NUMBER: _ClassVar[int]
     USER_TEXT_FIELD_NUMBER: _ClassVar[int]
     USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
     REPLY_TEXT_FIELD_NUMBER: _ClassVar[int]
     REPLY_EMOTION_FIELD_NUMBER: _ClassVar[int]
+    USER_INTENSITY_FIELD_NUMBER: _ClassVar[int]
+    VOTE_RECORD_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    TIMINGS_S_FIELD_NUMBER: _ClassVar[int]
+    SAID_AT_S_FIELD_NUMBER: _ClassVar[int]
+    CLIPS_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     id: str
     user_text: str
     user_emotion: str
     reply_text: str
     reply_emotion: str
-    def __init__(self, id: _Optional[str] = ..., user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., reply_emotion: _Optional[str] = ...) -> None: ...
+    user_intensity: float
+    vote_record: bytes
+    variants: _containers.ScalarMap[str, str]
+    timings_s: _containers.ScalarMap[str, float]
+    said_at_s: float
+    clips: _containers.RepeatedCompositeFieldContainer[Clip]
+    conversation: str
+    def __init__(self, id: _Optional[str] = ..., user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., user_intensity: _Optional[float] = ..., vote_record: _Optional[bytes] = ..., variants: _Optional[_Mapping[str, str]] = ..., timings_s: _Optional[_Mapping[str, float]] = ..., said_at_s: _Optional[float] = ..., clips: _Optional[_Iterable[_Union[Clip, _Mapping]]] = ..., conversation: _Optional[str] = ...) -> None: ...
+
+class Clip(_message.Message):
+    __slots__ = ("kind", "digest", "size_bytes")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    kind: ClipKind
+    digest: str
+    size_bytes: int
+    def __init__(self, kind: _Optional[_Union[ClipKind, str]] = ..., digest: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class Trajectory(_message.Message):
+    __slots__ = ("label", "weights", "valence", "arousal", "valence_change", "half_life_s")
+    class WeightsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    VALENCE_FIELD_NUMBER: _ClassVar[int]
+    AROUSAL_FIELD_NUMBER: _ClassVar[int]
+    VALENCE_CHANGE_FIELD_NUMBER: _ClassVar[int]
+    HALF_LIFE_S_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    weights: _containers.ScalarMap[str, float]
+    valence: float
+    arousal: float
+    valence_change: float
+    half_life_s: float
+    def __init__(self, label: _Optional[str] = ..., weights: _Optional[_Mapping[str, float]] = ..., valence: _Optional[float] = ..., arousal: _Optional[float] = ..., valence_change: _Optional[float] = ..., half_life_s: _Optional[float] = ...) -> None: ...
 
 class GetStoreRequest(_message.Message):
     __slots__ = ()
@@ -85,153 +103,173 @@ class GetStoreResponse(_message.Message):
     def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("identity", "conversation", "turns_max")
+    __slots__ = ("tenant", "identity", "conversation", "turns_max", "person", "uses")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     TURNS_MAX_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
     identity: str
     conversation: str
     turns_max: int
-    def __init__(self, identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turns_max: _Optional[int] = ...) -> None: ...
+    person: str
+    uses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turns_max: _Optional[int] = ..., person: _Optional[str] = ..., uses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash")
+    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash", "trajectory", "stale_s")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     EMOTION_BANK_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
-    identity: Identity
-    emotion_bank: EmotionBank
+    TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
+    STALE_S_FIELD_NUMBER: _ClassVar[int]
+    identity: _identities_pb2.Identity
+    emotion_bank: _identities_pb2.EmotionBank
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
     ontology_hash: str
-    def __init__(self, identity: _Optional[_Union[Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ...) -> None: ...
+    trajectory: Trajectory
+    stale_s: float
+    def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ...) -> None: ...
 
-class GetReferenceRequest(_message.Message):
-    __slots__ = ("identity", "kind")
+class SearchRequest(_message.Message):
+    __slots__ = ("tenant", "identity", "person", "conversation", "text", "hits_max", "similarity_min", "age_max_s", "user_emotions", "without", "here")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    KIND_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    HITS_MAX_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_MIN_FIELD_NUMBER: _ClassVar[int]
+    AGE_MAX_S_FIELD_NUMBER: _ClassVar[int]
+    USER_EMOTIONS_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
     identity: str
-    kind: ReferenceKind
-    def __init__(self, identity: _Optional[str] = ..., kind: _Optional[_Union[ReferenceKind, str]] = ...) -> None: ...
+    person: str
+    conversation: str
+    text: str
+    hits_max: int
+    similarity_min: float
+    age_max_s: float
+    user_emotions: _containers.RepeatedScalarFieldContainer[str]
+    without: _containers.RepeatedScalarFieldContainer[str]
+    here: str
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., text: _Optional[str] = ..., hits_max: _Optional[int] = ..., similarity_min: _Optional[float] = ..., age_max_s: _Optional[float] = ..., user_emotions: _Optional[_Iterable[str]] = ..., without: _Optional[_Iterable[str]] = ..., here: _Optional[str] = ...) -> None: ...
 
-class GetReferenceResponse(_message.Message):
-    __slots__ = ("content",)
-    CONTENT_FIELD_NUMBER: _ClassVar[int]
-    content: bytes
-    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+class Hit(_message.Message):
+    __slots__ = ("turn", "similarity", "turns_ago")
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    TURNS_AGO_FIELD_NUMBER: _ClassVar[int]
+    turn: Turn
+    similarity: float
+    turns_ago: int
+    def __init__(self, turn: _Optional[_Union[Turn, _Mapping]] = ..., similarity: _Optional[float] = ..., turns_ago: _Optional[int] = ...) -> None: ...
 
-class GetDerivedRequest(_message.Message):
-    __slots__ = ("identity", "kind", "reference_digest", "model_digest")
-    IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    REFERENCE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+class SearchResponse(_message.Message):
+    __slots__ = ("hits", "model_digest")
+    HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    identity: str
-    kind: ReferenceKind
-    reference_digest: str
+    hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model_digest: str
-    def __init__(self, identity: _Optional[str] = ..., kind: _Optional[_Union[ReferenceKind, str]] = ..., reference_digest: _Optional[str] = ..., model_digest: _Optional[str] = ...) -> None: ...
-
-class GetDerivedResponse(_message.Message):
-    __slots__ = ("content",)
-    CONTENT_FIELD_NUMBER: _ClassVar[int]
-    content: bytes
-    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
-
-class PutDerivedRequest(_message.Message):
-    __slots__ = ("identity", "kind", "reference_digest", "model_digest", "content")
-    IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    REFERENCE_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    CONTENT_FIELD_NUMBER: _ClassVar[int]
-    identity: str
-    kind: ReferenceKind
-    reference_digest: str
-    model_digest: str
-    content: bytes
-    def __init__(self, identity: _Optional[str] = ..., kind: _Optional[_Union[ReferenceKind, str]] = ..., reference_digest: _Optional[str] = ..., model_digest: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
-
-class PutDerivedResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model_digest: _Optional[str] = ...) -> None: ...
 
 class RememberRequest(_message.Message):
-    __slots__ = ("identity", "conversation", "turn")
+    __slots__ = ("tenant", "identity", "conversation", "turn", "person")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
     identity: str
     conversation: str
     turn: Turn
-    def __init__(self, identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ...) -> None: ...
+    person: str
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., person: _Optional[str] = ...) -> None: ...
 
 class RememberResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ListIdentitiesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class ListIdentitiesResponse(_message.Message):
-    __slots__ = ("identities",)
-    IDENTITIES_FIELD_NUMBER: _ClassVar[int]
-    identities: _containers.RepeatedCompositeFieldContainer[Identity]
-    def __init__(self, identities: _Optional[_Iterable[_Union[Identity, _Mapping]]] = ...) -> None: ...
-
-class GetIdentityRequest(_message.Message):
-    __slots__ = ("identity",)
+class ListTurnsRequest(_message.Message):
+    __slots__ = ("tenant", "identity", "person", "conversation", "page_size", "page_token")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
     identity: str
-    def __init__(self, identity: _Optional[str] = ...) -> None: ...
+    person: str
+    conversation: str
+    page_size: int
+    page_token: str
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class GetIdentityResponse(_message.Message):
-    __slots__ = ("identity",)
+class ListTurnsResponse(_message.Message):
+    __slots__ = ("turns", "next_page_token")
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    turns: _containers.RepeatedCompositeFieldContainer[Turn]
+    next_page_token: str
+    def __init__(self, turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class PutClipHeader(_message.Message):
+    __slots__ = ("tenant", "identity", "person", "conversation", "turn", "kind", "size_bytes")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    identity: Identity
-    def __init__(self, identity: _Optional[_Union[Identity, _Mapping]] = ...) -> None: ...
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    identity: str
+    person: str
+    conversation: str
+    turn: str
+    kind: ClipKind
+    size_bytes: int
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[str] = ..., kind: _Optional[_Union[ClipKind, str]] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
-class AddIdentityHeader(_message.Message):
-    __slots__ = ("id", "profile", "consent", "emotion_bank", "portrait_size_bytes", "voice_size_bytes")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    PROFILE_FIELD_NUMBER: _ClassVar[int]
-    CONSENT_FIELD_NUMBER: _ClassVar[int]
-    EMOTION_BANK_FIELD_NUMBER: _ClassVar[int]
-    PORTRAIT_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    VOICE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    id: str
-    profile: _common_pb2.Profile
-    consent: Consent
-    emotion_bank: str
-    portrait_size_bytes: int
-    voice_size_bytes: int
-    def __init__(self, id: _Optional[str] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., consent: _Optional[_Union[Consent, _Mapping]] = ..., emotion_bank: _Optional[str] = ..., portrait_size_bytes: _Optional[int] = ..., voice_size_bytes: _Optional[int] = ...) -> None: ...
-
-class AddIdentityRequest(_message.Message):
-    __slots__ = ("header", "portrait", "voice")
+class PutClipRequest(_message.Message):
+    __slots__ = ("header", "content")
     HEADER_FIELD_NUMBER: _ClassVar[int]
-    PORTRAIT_FIELD_NUMBER: _ClassVar[int]
-    VOICE_FIELD_NUMBER: _ClassVar[int]
-    header: AddIdentityHeader
-    portrait: bytes
-    voice: bytes
-    def __init__(self, header: _Optional[_Union[AddIdentityHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., voice: _Optional[bytes] = ...) -> None: ...
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    header: PutClipHeader
+    content: bytes
+    def __init__(self, header: _Optional[_Union[PutClipHeader, _Mapping]] = ..., content: _Optional[bytes] = ...) -> None: ...
 
-class AddIdentityResponse(_message.Message):
-    __slots__ = ("identity",)
-    IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    identity: Identity
-    def __init__(self, identity: _Optional[_Union[Identity, _Mapping]] = ...) -> None: ...
+class PutClipResponse(_message.Message):
+    __slots__ = ("clip",)
+    CLIP_FIELD_NUMBER: _ClassVar[int]
+    clip: Clip
+    def __init__(self, clip: _Optional[_Union[Clip, _Mapping]] = ...) -> None: ...
 
-class RemoveIdentityRequest(_message.Message):
-    __slots__ = ("identity",)
+class GetClipRequest(_message.Message):
+    __slots__ = ("tenant", "identity", "person", "conversation", "turn", "kind")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
     identity: str
-    def __init__(self, identity: _Optional[str] = ...) -> None: ...
+    person: str
+    conversation: str
+    turn: str
+    kind: ClipKind
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[str] = ..., kind: _Optional[_Union[ClipKind, str]] = ...) -> None: ...
 
-class RemoveIdentityResponse(_message.Message):
-    __slots__ = ("objects",)
-    OBJECTS_FIELD_NUMBER: _ClassVar[int]
-    objects: int
-    def __init__(self, objects: _Optional[int] = ...) -> None: ...
+class GetClipResponse(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...

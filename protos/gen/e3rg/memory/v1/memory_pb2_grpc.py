@@ -26,10 +26,12 @@ if _version_not_supported:
 
 
 class MemoryServiceStub(object):
-    """Keeps identities, emotion banks and turns as objects.
+    """Recalls identities and keeps turns and clips.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when the store cannot be reached (retry);
-    DEADLINE_EXCEEDED; INTERNAL when a stored object is damaged (the text names it).
+    Every request names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen by another.
+    Errors of every RPC: INVALID_ARGUMENT when a name or field is wrong (the text says what would be right); UNAVAILABLE
+    while starting or draining, or when the store cannot be reached (retry); DEADLINE_EXCEEDED; INTERNAL when a stored
+    object is damaged (the text names it).
     """
 
     def __init__(self, channel):
@@ -48,53 +50,40 @@ class MemoryServiceStub(object):
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RecallRequest.SerializeToString,
                 response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RecallResponse.FromString,
                 _registered_method=True)
-        self.GetReference = channel.unary_stream(
-                '/e3rg.memory.v1.MemoryService/GetReference',
-                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceRequest.SerializeToString,
-                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceResponse.FromString,
-                _registered_method=True)
-        self.GetDerived = channel.unary_unary(
-                '/e3rg.memory.v1.MemoryService/GetDerived',
-                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedRequest.SerializeToString,
-                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedResponse.FromString,
-                _registered_method=True)
-        self.PutDerived = channel.unary_unary(
-                '/e3rg.memory.v1.MemoryService/PutDerived',
-                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedRequest.SerializeToString,
-                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedResponse.FromString,
+        self.Search = channel.unary_unary(
+                '/e3rg.memory.v1.MemoryService/Search',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.SearchRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.SearchResponse.FromString,
                 _registered_method=True)
         self.Remember = channel.unary_unary(
                 '/e3rg.memory.v1.MemoryService/Remember',
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RememberRequest.SerializeToString,
                 response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RememberResponse.FromString,
                 _registered_method=True)
-        self.ListIdentities = channel.unary_unary(
-                '/e3rg.memory.v1.MemoryService/ListIdentities',
-                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListIdentitiesRequest.SerializeToString,
-                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListIdentitiesResponse.FromString,
+        self.ListTurns = channel.unary_unary(
+                '/e3rg.memory.v1.MemoryService/ListTurns',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListTurnsRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListTurnsResponse.FromString,
                 _registered_method=True)
-        self.GetIdentity = channel.unary_unary(
-                '/e3rg.memory.v1.MemoryService/GetIdentity',
-                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetIdentityRequest.SerializeToString,
-                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetIdentityResponse.FromString,
+        self.PutClip = channel.stream_unary(
+                '/e3rg.memory.v1.MemoryService/PutClip',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipResponse.FromString,
                 _registered_method=True)
-        self.AddIdentity = channel.stream_unary(
-                '/e3rg.memory.v1.MemoryService/AddIdentity',
-                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.AddIdentityRequest.SerializeToString,
-                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.AddIdentityResponse.FromString,
-                _registered_method=True)
-        self.RemoveIdentity = channel.unary_unary(
-                '/e3rg.memory.v1.MemoryService/RemoveIdentity',
-                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RemoveIdentityRequest.SerializeToString,
-                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RemoveIdentityResponse.FromString,
+        self.GetClip = channel.unary_stream(
+                '/e3rg.memory.v1.MemoryService/GetClip',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipResponse.FromString,
                 _registered_method=True)
 
 
 class MemoryServiceServicer(object):
-    """Keeps identities, emotion banks and turns as objects.
+    """Recalls identities and keeps turns and clips.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when the store cannot be reached (retry);
-    DEADLINE_EXCEEDED; INTERNAL when a stored object is damaged (the text names it).
+    Every request names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen by another.
+    Errors of every RPC: INVALID_ARGUMENT when a name or field is wrong (the text says what would be right); UNAVAILABLE
+    while starting or draining, or when the store cannot be reached (retry); DEADLINE_EXCEEDED; INTERNAL when a stored
+    object is damaged (the text names it).
     """
 
     def GetStore(self, request, context):
@@ -105,40 +94,18 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Recall(self, request, context):
-        """Recalls an identity with its emotion bank and the last turns of a conversation.
+        """Recalls an identity with its emotion bank, the last turns of a conversation, and how it felt.
 
-        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when a name is not allowed.
+        Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when its consent lacks one of `uses`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetReference(self, request, context):
-        """Reads a reference of an identity.
+    def Search(self, request, context):
+        """Finds past turns of the same person with the same identity that are like a text.
 
-        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set; FAILED_PRECONDITION when
-        its consent does not allow the reference's use, animate_face or clone_voice.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def GetDerived(self, request, context):
-        """Reads what a model derived from an identity's reference.
-
-        Errors: NOT_FOUND when the identity is unknown or nothing was kept under these digests; INVALID_ARGUMENT when the
-        kind is not set or a digest is none; FAILED_PRECONDITION when its consent does not allow the reference's use.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def PutDerived(self, request, context):
-        """Keeps what a model derived from an identity's reference, instead of what was kept under the same digests.
-
-        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when the kind is not set, a digest is none, the
-        reference is not the identity's, or the content is empty or over 1 MiB; FAILED_PRECONDITION when its consent does
-        not allow the reference's use.
+        Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,43 +114,34 @@ class MemoryServiceServicer(object):
     def Remember(self, request, context):
         """Keeps a turn. Keeping the same turn id again changes nothing.
 
-        Errors: NOT_FOUND when the identity is unknown; INVALID_ARGUMENT when a field is empty; FAILED_PRECONDITION
-        when the identity's consent does not include keep_turns.
+        Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListIdentities(self, request, context):
-        """Lists the identities, by id.
+    def ListTurns(self, request, context):
+        """Lists the turns of a person with an identity, the newest first.
+
+        Errors: NOT_FOUND when the identity is unknown.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetIdentity(self, request, context):
-        """Reads an identity.
+    def PutClip(self, request_iterator, context):
+        """Keeps the speech or the video of a turn: the header first, then its content.
 
-        Errors: NOT_FOUND when it is unknown.
+        Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def AddIdentity(self, request_iterator, context):
-        """Adds an identity: the header first, then its references.
+    def GetClip(self, request, context):
+        """Reads the speech or the video of a turn.
 
-        Errors: ALREADY_EXISTS when the id is taken; INVALID_ARGUMENT when a field is wrong or a reference is missing
-        or too large; nothing is kept then.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def RemoveIdentity(self, request, context):
-        """Removes an identity, its references and its turns.
-
-        Errors: NOT_FOUND when it is unknown.
+        Errors: NOT_FOUND when there is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,45 +160,30 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RecallRequest.FromString,
                     response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RecallResponse.SerializeToString,
             ),
-            'GetReference': grpc.unary_stream_rpc_method_handler(
-                    servicer.GetReference,
-                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceRequest.FromString,
-                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceResponse.SerializeToString,
-            ),
-            'GetDerived': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetDerived,
-                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedRequest.FromString,
-                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedResponse.SerializeToString,
-            ),
-            'PutDerived': grpc.unary_unary_rpc_method_handler(
-                    servicer.PutDerived,
-                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedRequest.FromString,
-                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedResponse.SerializeToString,
+            'Search': grpc.unary_unary_rpc_method_handler(
+                    servicer.Search,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.SearchRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.SearchResponse.SerializeToString,
             ),
             'Remember': grpc.unary_unary_rpc_method_handler(
                     servicer.Remember,
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RememberRequest.FromString,
                     response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RememberResponse.SerializeToString,
             ),
-            'ListIdentities': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListIdentities,
-                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListIdentitiesRequest.FromString,
-                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListIdentitiesResponse.SerializeToString,
+            'ListTurns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTurns,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListTurnsRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.ListTurnsResponse.SerializeToString,
             ),
-            'GetIdentity': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetIdentity,
-                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetIdentityRequest.FromString,
-                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetIdentityResponse.SerializeToString,
+            'PutClip': grpc.stream_unary_rpc_method_handler(
+                    servicer.PutClip,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipResponse.SerializeToString,
             ),
-            'AddIdentity': grpc.stream_unary_rpc_method_handler(
-                    servicer.AddIdentity,
-                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.AddIdentityRequest.FromString,
-                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.AddIdentityResponse.SerializeToString,
-            ),
-            'RemoveIdentity': grpc.unary_unary_rpc_method_handler(
-                    servicer.RemoveIdentity,
-                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RemoveIdentityRequest.FromString,
-                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RemoveIdentityResponse.SerializeToString,
+            'GetClip': grpc.unary_stream_rpc_method_handler(
+                    servicer.GetClip,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -251,10 +194,12 @@ def add_MemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryService(object):
-    """Keeps identities, emotion banks and turns as objects.
+    """Recalls identities and keeps turns and clips.
 
-    Errors of every RPC: UNAVAILABLE while starting or draining, or when the store cannot be reached (retry);
-    DEADLINE_EXCEEDED; INTERNAL when a stored object is damaged (the text names it).
+    Every request names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen by another.
+    Errors of every RPC: INVALID_ARGUMENT when a name or field is wrong (the text says what would be right); UNAVAILABLE
+    while starting or draining, or when the store cannot be reached (retry); DEADLINE_EXCEEDED; INTERNAL when a stored
+    object is damaged (the text names it).
     """
 
     @staticmethod
@@ -312,34 +257,7 @@ class MemoryService(object):
             _registered_method=True)
 
     @staticmethod
-    def GetReference(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/e3rg.memory.v1.MemoryService/GetReference',
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceRequest.SerializeToString,
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetReferenceResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetDerived(request,
+    def Search(request,
             target,
             options=(),
             channel_credentials=None,
@@ -352,36 +270,9 @@ class MemoryService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/e3rg.memory.v1.MemoryService/GetDerived',
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedRequest.SerializeToString,
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetDerivedResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def PutDerived(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/e3rg.memory.v1.MemoryService/PutDerived',
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedRequest.SerializeToString,
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutDerivedResponse.FromString,
+            '/e3rg.memory.v1.MemoryService/Search',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.SearchRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.SearchResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -420,7 +311,7 @@ class MemoryService(object):
             _registered_method=True)
 
     @staticmethod
-    def ListIdentities(request,
+    def ListTurns(request,
             target,
             options=(),
             channel_credentials=None,
@@ -433,9 +324,9 @@ class MemoryService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/e3rg.memory.v1.MemoryService/ListIdentities',
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.ListIdentitiesRequest.SerializeToString,
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.ListIdentitiesResponse.FromString,
+            '/e3rg.memory.v1.MemoryService/ListTurns',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.ListTurnsRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.ListTurnsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -447,34 +338,7 @@ class MemoryService(object):
             _registered_method=True)
 
     @staticmethod
-    def GetIdentity(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/e3rg.memory.v1.MemoryService/GetIdentity',
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetIdentityRequest.SerializeToString,
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetIdentityResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def AddIdentity(request_iterator,
+    def PutClip(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -487,9 +351,9 @@ class MemoryService(object):
         return grpc.experimental.stream_unary(
             request_iterator,
             target,
-            '/e3rg.memory.v1.MemoryService/AddIdentity',
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.AddIdentityRequest.SerializeToString,
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.AddIdentityResponse.FromString,
+            '/e3rg.memory.v1.MemoryService/PutClip',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -501,7 +365,7 @@ class MemoryService(object):
             _registered_method=True)
 
     @staticmethod
-    def RemoveIdentity(request,
+    def GetClip(request,
             target,
             options=(),
             channel_credentials=None,
@@ -511,12 +375,12 @@ class MemoryService(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
-            '/e3rg.memory.v1.MemoryService/RemoveIdentity',
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.RemoveIdentityRequest.SerializeToString,
-            e3rg_dot_memory_dot_v1_dot_memory__pb2.RemoveIdentityResponse.FromString,
+            '/e3rg.memory.v1.MemoryService/GetClip',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -155,8 +155,20 @@ class Memory(_message.Message):
     similarity: float
     def __init__(self, text: _Optional[str] = ..., emotion: _Optional[str] = ..., turns_ago: _Optional[int] = ..., age_s: _Optional[float] = ..., similarity: _Optional[float] = ...) -> None: ...
 
+class Example(_message.Message):
+    __slots__ = ("user_text", "user_emotion", "reply_text", "similarity")
+    USER_TEXT_FIELD_NUMBER: _ClassVar[int]
+    USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
+    REPLY_TEXT_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    user_text: str
+    user_emotion: str
+    reply_text: str
+    similarity: float
+    def __init__(self, user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., similarity: _Optional[float] = ...) -> None: ...
+
 class WriteReplyRequest(_message.Message):
-    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed", "memories")
+    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed", "memories", "examples")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +176,7 @@ class WriteReplyRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     text: str
     history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
     user_emotion: _common_pb2.Emotion
@@ -171,7 +184,8 @@ class WriteReplyRequest(_message.Message):
     profile: _common_pb2.Profile
     seed: int
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
-    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ...) -> None: ...
+    examples: _containers.RepeatedCompositeFieldContainer[Example]
+    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ...) -> None: ...
 
 class MemoryUse(_message.Message):
     __slots__ = ("sentence", "read", "unused")
@@ -184,20 +198,22 @@ class MemoryUse(_message.Message):
     def __init__(self, sentence: _Optional[str] = ..., read: bool = ..., unused: _Optional[str] = ...) -> None: ...
 
 class ReplyRecord(_message.Message):
-    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories")
+    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories", "examples_used")
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     HISTORY_DROPPED_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_USED_FIELD_NUMBER: _ClassVar[int]
     degraded: str
     candidates: int
     rejected: _containers.RepeatedScalarFieldContainer[str]
     retries: int
     history_dropped: int
     memories: _containers.RepeatedCompositeFieldContainer[MemoryUse]
-    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ...) -> None: ...
+    examples_used: int
+    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
     __slots__ = ("sentence", "record")

@@ -22,7 +22,7 @@ OUTPUT_AUDIO: Output
 OUTPUT_VIDEO: Output
 
 class RespondHeader(_message.Message):
-    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "identity", "conversation", "reply_emotion", "reply_intensity", "policy", "output", "seed", "quality")
+    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "identity", "conversation", "reply_emotion", "reply_intensity", "policy", "output", "seed", "quality", "tenant", "person", "keep_clips")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AUDIO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     VIDEO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,9 @@ class RespondHeader(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     QUALITY_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    KEEP_CLIPS_FIELD_NUMBER: _ClassVar[int]
     text: str
     audio_size_bytes: int
     video_size_bytes: int
@@ -45,7 +48,10 @@ class RespondHeader(_message.Message):
     output: Output
     seed: int
     quality: str
-    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., reply_intensity: _Optional[float] = ..., policy: _Optional[str] = ..., output: _Optional[_Union[Output, str]] = ..., seed: _Optional[int] = ..., quality: _Optional[str] = ...) -> None: ...
+    tenant: str
+    person: str
+    keep_clips: bool
+    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., reply_intensity: _Optional[float] = ..., policy: _Optional[str] = ..., output: _Optional[_Union[Output, str]] = ..., seed: _Optional[int] = ..., quality: _Optional[str] = ..., tenant: _Optional[str] = ..., person: _Optional[str] = ..., keep_clips: bool = ...) -> None: ...
 
 class RespondRequest(_message.Message):
     __slots__ = ("header", "audio", "video")
@@ -136,7 +142,7 @@ class Done(_message.Message):
     def __init__(self, text: _Optional[str] = ..., record: _Optional[_Union[_mllm_pb2.ReplyRecord, _Mapping]] = ..., trace_id: _Optional[str] = ..., audio_duration_s: _Optional[float] = ..., turn: _Optional[str] = ...) -> None: ...
 
 class RespondResponse(_message.Message):
-    __slots__ = ("understood", "identity", "delivery", "text", "audio", "video", "timing", "degraded", "done")
+    __slots__ = ("understood", "identity", "delivery", "text", "audio", "video", "timing", "degraded", "done", "recalled")
     UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +152,7 @@ class RespondResponse(_message.Message):
     TIMING_FIELD_NUMBER: _ClassVar[int]
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    RECALLED_FIELD_NUMBER: _ClassVar[int]
     understood: _understanding_pb2.UnderstandResponse
     identity: _memory_pb2.RecallResponse
     delivery: Delivery
@@ -155,7 +162,8 @@ class RespondResponse(_message.Message):
     timing: StageTiming
     degraded: Degraded
     done: Done
-    def __init__(self, understood: _Optional[_Union[_understanding_pb2.UnderstandResponse, _Mapping]] = ..., identity: _Optional[_Union[_memory_pb2.RecallResponse, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., text: _Optional[_Union[TextDelta, _Mapping]] = ..., audio: _Optional[_Union[AudioChunk, _Mapping]] = ..., video: _Optional[_Union[VideoChunk, _Mapping]] = ..., timing: _Optional[_Union[StageTiming, _Mapping]] = ..., degraded: _Optional[_Union[Degraded, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ...) -> None: ...
+    recalled: _memory_pb2.SearchResponse
+    def __init__(self, understood: _Optional[_Union[_understanding_pb2.UnderstandResponse, _Mapping]] = ..., identity: _Optional[_Union[_memory_pb2.RecallResponse, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., text: _Optional[_Union[TextDelta, _Mapping]] = ..., audio: _Optional[_Union[AudioChunk, _Mapping]] = ..., video: _Optional[_Union[VideoChunk, _Mapping]] = ..., timing: _Optional[_Union[StageTiming, _Mapping]] = ..., degraded: _Optional[_Union[Degraded, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., recalled: _Optional[_Union[_memory_pb2.SearchResponse, _Mapping]] = ...) -> None: ...
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()
@@ -180,53 +188,3 @@ class GetStatusResponse(_message.Message):
     SERVICES_FIELD_NUMBER: _ClassVar[int]
     services: _containers.RepeatedCompositeFieldContainer[ServiceStatus]
     def __init__(self, services: _Optional[_Iterable[_Union[ServiceStatus, _Mapping]]] = ...) -> None: ...
-
-class ListIdentitiesRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class ListIdentitiesResponse(_message.Message):
-    __slots__ = ("identities",)
-    IDENTITIES_FIELD_NUMBER: _ClassVar[int]
-    identities: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Identity]
-    def __init__(self, identities: _Optional[_Iterable[_Union[_memory_pb2.Identity, _Mapping]]] = ...) -> None: ...
-
-class GetIdentityRequest(_message.Message):
-    __slots__ = ("identity",)
-    IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    identity: str
-    def __init__(self, identity: _Optional[str] = ...) -> None: ...
-
-class GetIdentityResponse(_message.Message):
-    __slots__ = ("identity",)
-    IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    identity: _memory_pb2.Identity
-    def __init__(self, identity: _Optional[_Union[_memory_pb2.Identity, _Mapping]] = ...) -> None: ...
-
-class AddIdentityRequest(_message.Message):
-    __slots__ = ("header", "portrait", "voice")
-    HEADER_FIELD_NUMBER: _ClassVar[int]
-    PORTRAIT_FIELD_NUMBER: _ClassVar[int]
-    VOICE_FIELD_NUMBER: _ClassVar[int]
-    header: _memory_pb2.AddIdentityHeader
-    portrait: bytes
-    voice: bytes
-    def __init__(self, header: _Optional[_Union[_memory_pb2.AddIdentityHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., voice: _Optional[bytes] = ...) -> None: ...
-
-class AddIdentityResponse(_message.Message):
-    __slots__ = ("identity",)
-    IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    identity: _memory_pb2.Identity
-    def __init__(self, identity: _Optional[_Union[_memory_pb2.Identity, _Mapping]] = ...) -> None: ...
-
-class RemoveIdentityRequest(_message.Message):
-    __slots__ = ("identity",)
-    IDENTITY_FIELD_NUMBER: _ClassVar[int]
-    identity: str
-    def __init__(self, identity: _Optional[str] = ...) -> None: ...
-
-class RemoveIdentityResponse(_message.Message):
-    __slots__ = ("objects",)
-    OBJECTS_FIELD_NUMBER: _ClassVar[int]
-    objects: int
-    def __init__(self, objects: _Optional[int] = ...) -> None: ...

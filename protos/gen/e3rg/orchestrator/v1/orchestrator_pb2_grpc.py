@@ -26,7 +26,10 @@ if _version_not_supported:
 
 
 class OrchestratorServiceStub(object):
-    """Runs turns and manages identities.
+    """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
+    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
+    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
+    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -48,30 +51,13 @@ class OrchestratorServiceStub(object):
                 request_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
-        self.ListIdentities = channel.unary_unary(
-                '/e3rg.orchestrator.v1.OrchestratorService/ListIdentities',
-                request_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.ListIdentitiesRequest.SerializeToString,
-                response_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.ListIdentitiesResponse.FromString,
-                _registered_method=True)
-        self.GetIdentity = channel.unary_unary(
-                '/e3rg.orchestrator.v1.OrchestratorService/GetIdentity',
-                request_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetIdentityRequest.SerializeToString,
-                response_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetIdentityResponse.FromString,
-                _registered_method=True)
-        self.AddIdentity = channel.stream_unary(
-                '/e3rg.orchestrator.v1.OrchestratorService/AddIdentity',
-                request_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.AddIdentityRequest.SerializeToString,
-                response_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.AddIdentityResponse.FromString,
-                _registered_method=True)
-        self.RemoveIdentity = channel.unary_unary(
-                '/e3rg.orchestrator.v1.OrchestratorService/RemoveIdentity',
-                request_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.RemoveIdentityRequest.SerializeToString,
-                response_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.RemoveIdentityResponse.FromString,
-                _registered_method=True)
 
 
 class OrchestratorServiceServicer(object):
-    """Runs turns and manages identities.
+    """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
+    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
+    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
+    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -98,41 +84,6 @@ class OrchestratorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListIdentities(self, request, context):
-        """Lists the identities, by id.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def GetIdentity(self, request, context):
-        """Reads an identity.
-
-        Errors: NOT_FOUND when it is unknown.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def AddIdentity(self, request_iterator, context):
-        """Adds an identity after the face and voice services have found its references usable.
-
-        Errors: ALREADY_EXISTS when the id is taken; INVALID_ARGUMENT when a field or a reference is wrong; nothing is
-        kept then.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def RemoveIdentity(self, request, context):
-        """Removes an identity, its references and its turns.
-
-        Errors: NOT_FOUND when it is unknown.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_OrchestratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -146,26 +97,6 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     request_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetStatusRequest.FromString,
                     response_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetStatusResponse.SerializeToString,
             ),
-            'ListIdentities': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListIdentities,
-                    request_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.ListIdentitiesRequest.FromString,
-                    response_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.ListIdentitiesResponse.SerializeToString,
-            ),
-            'GetIdentity': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetIdentity,
-                    request_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetIdentityRequest.FromString,
-                    response_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetIdentityResponse.SerializeToString,
-            ),
-            'AddIdentity': grpc.stream_unary_rpc_method_handler(
-                    servicer.AddIdentity,
-                    request_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.AddIdentityRequest.FromString,
-                    response_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.AddIdentityResponse.SerializeToString,
-            ),
-            'RemoveIdentity': grpc.unary_unary_rpc_method_handler(
-                    servicer.RemoveIdentity,
-                    request_deserializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.RemoveIdentityRequest.FromString,
-                    response_serializer=e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.RemoveIdentityResponse.SerializeToString,
-            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'e3rg.orchestrator.v1.OrchestratorService', rpc_method_handlers)
@@ -175,7 +106,10 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OrchestratorService(object):
-    """Runs turns and manages identities.
+    """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
+    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
+    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
+    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -225,114 +159,6 @@ class OrchestratorService(object):
             '/e3rg.orchestrator.v1.OrchestratorService/GetStatus',
             e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetStatusRequest.SerializeToString,
             e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetStatusResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListIdentities(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/e3rg.orchestrator.v1.OrchestratorService/ListIdentities',
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.ListIdentitiesRequest.SerializeToString,
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.ListIdentitiesResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetIdentity(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/e3rg.orchestrator.v1.OrchestratorService/GetIdentity',
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetIdentityRequest.SerializeToString,
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.GetIdentityResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def AddIdentity(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_unary(
-            request_iterator,
-            target,
-            '/e3rg.orchestrator.v1.OrchestratorService/AddIdentity',
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.AddIdentityRequest.SerializeToString,
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.AddIdentityResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def RemoveIdentity(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/e3rg.orchestrator.v1.OrchestratorService/RemoveIdentity',
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.RemoveIdentityRequest.SerializeToString,
-            e3rg_dot_orchestrator_dot_v1_dot_orchestrator__pb2.RemoveIdentityResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,7 +18,10 @@ class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type:
     ...
 
 class OrchestratorServiceStub:
-    """Runs turns and manages identities.
+    """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
+    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
+    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
+    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -45,42 +48,11 @@ class OrchestratorServiceStub:
     ]
     """Tells how every service is."""
 
-    ListIdentities: grpc.UnaryUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.ListIdentitiesRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.ListIdentitiesResponse,
-    ]
-    """Lists the identities, by id."""
-
-    GetIdentity: grpc.UnaryUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.GetIdentityRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.GetIdentityResponse,
-    ]
-    """Reads an identity.
-
-    Errors: NOT_FOUND when it is unknown.
-    """
-
-    AddIdentity: grpc.StreamUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.AddIdentityRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.AddIdentityResponse,
-    ]
-    """Adds an identity after the face and voice services have found its references usable.
-
-    Errors: ALREADY_EXISTS when the id is taken; INVALID_ARGUMENT when a field or a reference is wrong; nothing is
-    kept then.
-    """
-
-    RemoveIdentity: grpc.UnaryUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.RemoveIdentityRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.RemoveIdentityResponse,
-    ]
-    """Removes an identity, its references and its turns.
-
-    Errors: NOT_FOUND when it is unknown.
-    """
-
 class OrchestratorServiceAsyncStub:
-    """Runs turns and manages identities.
+    """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
+    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
+    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
+    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -106,42 +78,11 @@ class OrchestratorServiceAsyncStub:
     ]
     """Tells how every service is."""
 
-    ListIdentities: grpc.aio.UnaryUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.ListIdentitiesRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.ListIdentitiesResponse,
-    ]
-    """Lists the identities, by id."""
-
-    GetIdentity: grpc.aio.UnaryUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.GetIdentityRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.GetIdentityResponse,
-    ]
-    """Reads an identity.
-
-    Errors: NOT_FOUND when it is unknown.
-    """
-
-    AddIdentity: grpc.aio.StreamUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.AddIdentityRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.AddIdentityResponse,
-    ]
-    """Adds an identity after the face and voice services have found its references usable.
-
-    Errors: ALREADY_EXISTS when the id is taken; INVALID_ARGUMENT when a field or a reference is wrong; nothing is
-    kept then.
-    """
-
-    RemoveIdentity: grpc.aio.UnaryUnaryMultiCallable[
-        e3rg.orchestrator.v1.orchestrator_pb2.RemoveIdentityRequest,
-        e3rg.orchestrator.v1.orchestrator_pb2.RemoveIdentityResponse,
-    ]
-    """Removes an identity, its references and its turns.
-
-    Errors: NOT_FOUND when it is unknown.
-    """
-
 class OrchestratorServiceServicer(metaclass=abc.ABCMeta):
-    """Runs turns and manages identities.
+    """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
+    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
+    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
+    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -170,47 +111,5 @@ class OrchestratorServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[e3rg.orchestrator.v1.orchestrator_pb2.GetStatusResponse, collections.abc.Awaitable[e3rg.orchestrator.v1.orchestrator_pb2.GetStatusResponse]]:
         """Tells how every service is."""
-
-    @abc.abstractmethod
-    def ListIdentities(
-        self,
-        request: e3rg.orchestrator.v1.orchestrator_pb2.ListIdentitiesRequest,
-        context: _ServicerContext,
-    ) -> typing.Union[e3rg.orchestrator.v1.orchestrator_pb2.ListIdentitiesResponse, collections.abc.Awaitable[e3rg.orchestrator.v1.orchestrator_pb2.ListIdentitiesResponse]]:
-        """Lists the identities, by id."""
-
-    @abc.abstractmethod
-    def GetIdentity(
-        self,
-        request: e3rg.orchestrator.v1.orchestrator_pb2.GetIdentityRequest,
-        context: _ServicerContext,
-    ) -> typing.Union[e3rg.orchestrator.v1.orchestrator_pb2.GetIdentityResponse, collections.abc.Awaitable[e3rg.orchestrator.v1.orchestrator_pb2.GetIdentityResponse]]:
-        """Reads an identity.
-
-        Errors: NOT_FOUND when it is unknown.
-        """
-
-    @abc.abstractmethod
-    def AddIdentity(
-        self,
-        request_iterator: _MaybeAsyncIterator[e3rg.orchestrator.v1.orchestrator_pb2.AddIdentityRequest],
-        context: _ServicerContext,
-    ) -> typing.Union[e3rg.orchestrator.v1.orchestrator_pb2.AddIdentityResponse, collections.abc.Awaitable[e3rg.orchestrator.v1.orchestrator_pb2.AddIdentityResponse]]:
-        """Adds an identity after the face and voice services have found its references usable.
-
-        Errors: ALREADY_EXISTS when the id is taken; INVALID_ARGUMENT when a field or a reference is wrong; nothing is
-        kept then.
-        """
-
-    @abc.abstractmethod
-    def RemoveIdentity(
-        self,
-        request: e3rg.orchestrator.v1.orchestrator_pb2.RemoveIdentityRequest,
-        context: _ServicerContext,
-    ) -> typing.Union[e3rg.orchestrator.v1.orchestrator_pb2.RemoveIdentityResponse, collections.abc.Awaitable[e3rg.orchestrator.v1.orchestrator_pb2.RemoveIdentityResponse]]:
-        """Removes an identity, its references and its turns.
-
-        Errors: NOT_FOUND when it is unknown.
-        """
 
 def add_OrchestratorServiceServicer_to_server(servicer: OrchestratorServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

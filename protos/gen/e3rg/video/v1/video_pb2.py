@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from e3rg.common.v1 import common_pb2 as e3rg_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x65\x33rg/video/v1/video.proto\x12\re3rg.video.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"\xf6\x01\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x14\n\x0c\x66\x61\x63\x65_classes\x18\x02 \x03(\t\x12\x0b\n\x03\x66ps\x18\x03 \x01(\r\x12\x0f\n\x07size_px\x18\x04 \x01(\r\x12\x11\n\tqualities\x18\x05 \x03(\t\x12\x15\n\rsegment_min_s\x18\x06 \x01(\x01\x12\x15\n\rsegment_max_s\x18\x07 \x01(\x01\x12\x11\n\tbacklog_s\x18\x08 \x01(\x01\x12\x17\n\x0fsegment_first_s\x18\t \x01(\x01\x12\x18\n\x10segment_window_s\x18\n \x01(\x01\"%\n\x14\x43heckPortraitRequest\x12\r\n\x05image\x18\x01 \x01(\x0c\"<\n\x15\x43heckPortraitResponse\x12\x10\n\x08width_px\x18\x01 \x01(\r\x12\x11\n\theight_px\x18\x02 \x01(\r\"\xe3\x01\n\rAnimateHeader\x12(\n\x07\x65motion\x18\x01 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x17\n\x0fportrait_digest\x18\x03 \x01(\t\x12\x16\n\x0esample_rate_hz\x18\x04 \x01(\r\x12\x0c\n\x04seed\x18\x05 \x01(\r\x12\x1b\n\x13portrait_size_bytes\x18\x06 \x01(\x04\x12\x13\n\x0b\x66irst_frame\x18\x07 \x01(\r\x12\x12\n\nduration_s\x18\x08 \x01(\x01\x12\x0f\n\x07quality\x18\t \x01(\t\"I\n\x0bSpeechChunk\x12\x0f\n\x07samples\x18\x01 \x01(\x0c\x12)\n\x08phonemes\x18\x02 \x03(\x0b\x32\x17.e3rg.common.v1.Phoneme\"\x8a\x01\n\x0e\x41nimateRequest\x12.\n\x06header\x18\x01 \x01(\x0b\x32\x1c.e3rg.video.v1.AnimateHeaderH\x00\x12\x12\n\x08portrait\x18\x02 \x01(\x0cH\x00\x12,\n\x06speech\x18\x03 \x01(\x0b\x32\x1a.e3rg.video.v1.SpeechChunkH\x00\x42\x06\n\x04part\"r\n\tFaceReady\x12\r\n\x05rig_s\x18\x01 \x01(\x01\x12\x11\n\tmime_type\x18\x02 \x01(\t\x12\x0f\n\x07quality\x18\x03 \x01(\t\x12\x0e\n\x06\x63ost_s\x18\x04 \x01(\x01\x12\x11\n\tbacklog_s\x18\x05 \x01(\x01\x12\x0f\n\x07replica\x18\x06 \x01(\t\"\x1f\n\x0f\x41nimateProgress\x12\x0c\n\x04\x64one\x18\x01 \x01(\x01\"\x89\x01\n\x0f\x41nimateResponse\x12)\n\x05ready\x18\x01 \x01(\x0b\x32\x18.e3rg.video.v1.FaceReadyH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12\x32\n\x08progress\x18\x03 \x01(\x0b\x32\x1e.e3rg.video.v1.AnimateProgressH\x00\x42\x06\n\x04part2\x87\x02\n\x0cVideoService\x12K\n\x08GetModel\x12\x1e.e3rg.video.v1.GetModelRequest\x1a\x1f.e3rg.video.v1.GetModelResponse\x12\\\n\rCheckPortrait\x12#.e3rg.video.v1.CheckPortraitRequest\x1a$.e3rg.video.v1.CheckPortraitResponse(\x01\x12L\n\x07\x41nimate\x12\x1d.e3rg.video.v1.AnimateRequest\x1a\x1e.e3rg.video.v1.AnimateResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x65\x33rg/video/v1/video.proto\x12\re3rg.video.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"\xf6\x01\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x14\n\x0c\x66\x61\x63\x65_classes\x18\x02 \x03(\t\x12\x0b\n\x03\x66ps\x18\x03 \x01(\r\x12\x0f\n\x07size_px\x18\x04 \x01(\r\x12\x11\n\tqualities\x18\x05 \x03(\t\x12\x15\n\rsegment_min_s\x18\x06 \x01(\x01\x12\x15\n\rsegment_max_s\x18\x07 \x01(\x01\x12\x11\n\tbacklog_s\x18\x08 \x01(\x01\x12\x17\n\x0fsegment_first_s\x18\t \x01(\x01\x12\x18\n\x10segment_window_s\x18\n \x01(\x01\"%\n\x14\x43heckPortraitRequest\x12\r\n\x05image\x18\x01 \x01(\x0c\"<\n\x15\x43heckPortraitResponse\x12\x10\n\x08width_px\x18\x01 \x01(\r\x12\x11\n\theight_px\x18\x02 \x01(\r\"%\n\x0f\x43heckFilmHeader\x12\x12\n\nsize_bytes\x18\x01 \x01(\x04\"_\n\x10\x43heckFilmRequest\x12\x30\n\x06header\x18\x01 \x01(\x0b\x32\x1e.e3rg.video.v1.CheckFilmHeaderH\x00\x12\x11\n\x07\x63ontent\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\";\n\x11\x43heckFilmResponse\x12\x12\n\nduration_s\x18\x01 \x01(\x01\x12\x12\n\nface_share\x18\x02 \x01(\x01\"\xfe\x01\n\rAnimateHeader\x12(\n\x07\x65motion\x18\x01 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x17\n\x0fportrait_digest\x18\x03 \x01(\t\x12\x16\n\x0esample_rate_hz\x18\x04 \x01(\r\x12\x0c\n\x04seed\x18\x05 \x01(\r\x12\x1b\n\x13portrait_size_bytes\x18\x06 \x01(\x04\x12\x13\n\x0b\x66irst_frame\x18\x07 \x01(\r\x12\x12\n\nduration_s\x18\x08 \x01(\x01\x12\x0f\n\x07quality\x18\t \x01(\t\x12\x19\n\x11rigged_size_bytes\x18\n \x01(\x04\"I\n\x0bSpeechChunk\x12\x0f\n\x07samples\x18\x01 \x01(\x0c\x12)\n\x08phonemes\x18\x02 \x03(\x0b\x32\x17.e3rg.common.v1.Phoneme\"\x9c\x01\n\x0e\x41nimateRequest\x12.\n\x06header\x18\x01 \x01(\x0b\x32\x1c.e3rg.video.v1.AnimateHeaderH\x00\x12\x12\n\x08portrait\x18\x02 \x01(\x0cH\x00\x12,\n\x06speech\x18\x03 \x01(\x0b\x32\x1a.e3rg.video.v1.SpeechChunkH\x00\x12\x10\n\x06rigged\x18\x04 \x01(\x0cH\x00\x42\x06\n\x04part\"r\n\tFaceReady\x12\r\n\x05rig_s\x18\x01 \x01(\x01\x12\x11\n\tmime_type\x18\x02 \x01(\t\x12\x0f\n\x07quality\x18\x03 \x01(\t\x12\x0e\n\x06\x63ost_s\x18\x04 \x01(\x01\x12\x11\n\tbacklog_s\x18\x05 \x01(\x01\x12\x0f\n\x07replica\x18\x06 \x01(\t\"\x1f\n\x0f\x41nimateProgress\x12\x0c\n\x04\x64one\x18\x01 \x01(\x01\"\x9b\x01\n\x0f\x41nimateResponse\x12)\n\x05ready\x18\x01 \x01(\x0b\x32\x18.e3rg.video.v1.FaceReadyH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12\x32\n\x08progress\x18\x03 \x01(\x0b\x32\x1e.e3rg.video.v1.AnimateProgressH\x00\x12\x10\n\x06rigged\x18\x04 \x01(\x0cH\x00\x42\x06\n\x04part2\xd9\x02\n\x0cVideoService\x12K\n\x08GetModel\x12\x1e.e3rg.video.v1.GetModelRequest\x1a\x1f.e3rg.video.v1.GetModelResponse\x12\\\n\rCheckPortrait\x12#.e3rg.video.v1.CheckPortraitRequest\x1a$.e3rg.video.v1.CheckPortraitResponse(\x01\x12P\n\tCheckFilm\x12\x1f.e3rg.video.v1.CheckFilmRequest\x1a .e3rg.video.v1.CheckFilmResponse(\x01\x12L\n\x07\x41nimate\x12\x1d.e3rg.video.v1.AnimateRequest\x1a\x1e.e3rg.video.v1.AnimateResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,18 +40,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHECKPORTRAITREQUEST']._serialized_end=378
   _globals['_CHECKPORTRAITRESPONSE']._serialized_start=380
   _globals['_CHECKPORTRAITRESPONSE']._serialized_end=440
-  _globals['_ANIMATEHEADER']._serialized_start=443
-  _globals['_ANIMATEHEADER']._serialized_end=670
-  _globals['_SPEECHCHUNK']._serialized_start=672
-  _globals['_SPEECHCHUNK']._serialized_end=745
-  _globals['_ANIMATEREQUEST']._serialized_start=748
-  _globals['_ANIMATEREQUEST']._serialized_end=886
-  _globals['_FACEREADY']._serialized_start=888
-  _globals['_FACEREADY']._serialized_end=1002
-  _globals['_ANIMATEPROGRESS']._serialized_start=1004
-  _globals['_ANIMATEPROGRESS']._serialized_end=1035
-  _globals['_ANIMATERESPONSE']._serialized_start=1038
-  _globals['_ANIMATERESPONSE']._serialized_end=1175
-  _globals['_VIDEOSERVICE']._serialized_start=1178
-  _globals['_VIDEOSERVICE']._serialized_end=1441
+  _globals['_CHECKFILMHEADER']._serialized_start=442
+  _globals['_CHECKFILMHEADER']._serialized_end=479
+  _globals['_CHECKFILMREQUEST']._serialized_start=481
+  _globals['_CHECKFILMREQUEST']._serialized_end=576
+  _globals['_CHECKFILMRESPONSE']._serialized_start=578
+  _globals['_CHECKFILMRESPONSE']._serialized_end=637
+  _globals['_ANIMATEHEADER']._serialized_start=640
+  _globals['_ANIMATEHEADER']._serialized_end=894
+  _globals['_SPEECHCHUNK']._serialized_start=896
+  _globals['_SPEECHCHUNK']._serialized_end=969
+  _globals['_ANIMATEREQUEST']._serialized_start=972
+  _globals['_ANIMATEREQUEST']._serialized_end=1128
+  _globals['_FACEREADY']._serialized_start=1130
+  _globals['_FACEREADY']._serialized_end=1244
+  _globals['_ANIMATEPROGRESS']._serialized_start=1246
+  _globals['_ANIMATEPROGRESS']._serialized_end=1277
+  _globals['_ANIMATERESPONSE']._serialized_start=1280
+  _globals['_ANIMATERESPONSE']._serialized_end=1435
+  _globals['_VIDEOSERVICE']._serialized_start=1438
+  _globals['_VIDEOSERVICE']._serialized_end=1783
 # @@protoc_insertion_point(module_scope)

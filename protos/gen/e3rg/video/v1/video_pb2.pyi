@@ -48,8 +48,30 @@ class CheckPortraitResponse(_message.Message):
     height_px: int
     def __init__(self, width_px: _Optional[int] = ..., height_px: _Optional[int] = ...) -> None: ...
 
+class CheckFilmHeader(_message.Message):
+    __slots__ = ("size_bytes",)
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    size_bytes: int
+    def __init__(self, size_bytes: _Optional[int] = ...) -> None: ...
+
+class CheckFilmRequest(_message.Message):
+    __slots__ = ("header", "content")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    header: CheckFilmHeader
+    content: bytes
+    def __init__(self, header: _Optional[_Union[CheckFilmHeader, _Mapping]] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class CheckFilmResponse(_message.Message):
+    __slots__ = ("duration_s", "face_share")
+    DURATION_S_FIELD_NUMBER: _ClassVar[int]
+    FACE_SHARE_FIELD_NUMBER: _ClassVar[int]
+    duration_s: float
+    face_share: float
+    def __init__(self, duration_s: _Optional[float] = ..., face_share: _Optional[float] = ...) -> None: ...
+
 class AnimateHeader(_message.Message):
-    __slots__ = ("emotion", "face_class", "portrait_digest", "sample_rate_hz", "seed", "portrait_size_bytes", "first_frame", "duration_s", "quality")
+    __slots__ = ("emotion", "face_class", "portrait_digest", "sample_rate_hz", "seed", "portrait_size_bytes", "first_frame", "duration_s", "quality", "rigged_size_bytes")
     EMOTION_FIELD_NUMBER: _ClassVar[int]
     FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
     PORTRAIT_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +81,7 @@ class AnimateHeader(_message.Message):
     FIRST_FRAME_FIELD_NUMBER: _ClassVar[int]
     DURATION_S_FIELD_NUMBER: _ClassVar[int]
     QUALITY_FIELD_NUMBER: _ClassVar[int]
+    RIGGED_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     emotion: _common_pb2.Emotion
     face_class: str
     portrait_digest: str
@@ -68,7 +91,8 @@ class AnimateHeader(_message.Message):
     first_frame: int
     duration_s: float
     quality: str
-    def __init__(self, emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., face_class: _Optional[str] = ..., portrait_digest: _Optional[str] = ..., sample_rate_hz: _Optional[int] = ..., seed: _Optional[int] = ..., portrait_size_bytes: _Optional[int] = ..., first_frame: _Optional[int] = ..., duration_s: _Optional[float] = ..., quality: _Optional[str] = ...) -> None: ...
+    rigged_size_bytes: int
+    def __init__(self, emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., face_class: _Optional[str] = ..., portrait_digest: _Optional[str] = ..., sample_rate_hz: _Optional[int] = ..., seed: _Optional[int] = ..., portrait_size_bytes: _Optional[int] = ..., first_frame: _Optional[int] = ..., duration_s: _Optional[float] = ..., quality: _Optional[str] = ..., rigged_size_bytes: _Optional[int] = ...) -> None: ...
 
 class SpeechChunk(_message.Message):
     __slots__ = ("samples", "phonemes")
@@ -79,14 +103,16 @@ class SpeechChunk(_message.Message):
     def __init__(self, samples: _Optional[bytes] = ..., phonemes: _Optional[_Iterable[_Union[_common_pb2.Phoneme, _Mapping]]] = ...) -> None: ...
 
 class AnimateRequest(_message.Message):
-    __slots__ = ("header", "portrait", "speech")
+    __slots__ = ("header", "portrait", "speech", "rigged")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     PORTRAIT_FIELD_NUMBER: _ClassVar[int]
     SPEECH_FIELD_NUMBER: _ClassVar[int]
+    RIGGED_FIELD_NUMBER: _ClassVar[int]
     header: AnimateHeader
     portrait: bytes
     speech: SpeechChunk
-    def __init__(self, header: _Optional[_Union[AnimateHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., speech: _Optional[_Union[SpeechChunk, _Mapping]] = ...) -> None: ...
+    rigged: bytes
+    def __init__(self, header: _Optional[_Union[AnimateHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., speech: _Optional[_Union[SpeechChunk, _Mapping]] = ..., rigged: _Optional[bytes] = ...) -> None: ...
 
 class FaceReady(_message.Message):
     __slots__ = ("rig_s", "mime_type", "quality", "cost_s", "backlog_s", "replica")
@@ -111,11 +137,13 @@ class AnimateProgress(_message.Message):
     def __init__(self, done: _Optional[float] = ...) -> None: ...
 
 class AnimateResponse(_message.Message):
-    __slots__ = ("ready", "chunk", "progress")
+    __slots__ = ("ready", "chunk", "progress", "rigged")
     READY_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RIGGED_FIELD_NUMBER: _ClassVar[int]
     ready: FaceReady
     chunk: bytes
     progress: AnimateProgress
-    def __init__(self, ready: _Optional[_Union[FaceReady, _Mapping]] = ..., chunk: _Optional[bytes] = ..., progress: _Optional[_Union[AnimateProgress, _Mapping]] = ...) -> None: ...
+    rigged: bytes
+    def __init__(self, ready: _Optional[_Union[FaceReady, _Mapping]] = ..., chunk: _Optional[bytes] = ..., progress: _Optional[_Union[AnimateProgress, _Mapping]] = ..., rigged: _Optional[bytes] = ...) -> None: ...

@@ -48,6 +48,11 @@ class VideoServiceStub(object):
                 request_serializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckPortraitRequest.SerializeToString,
                 response_deserializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckPortraitResponse.FromString,
                 _registered_method=True)
+        self.CheckFilm = channel.stream_unary(
+                '/e3rg.video.v1.VideoService/CheckFilm',
+                request_serializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckFilmRequest.SerializeToString,
+                response_deserializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckFilmResponse.FromString,
+                _registered_method=True)
         self.Animate = channel.stream_stream(
                 '/e3rg.video.v1.VideoService/Animate',
                 request_serializer=e3rg_dot_video_dot_v1_dot_video__pb2.AnimateRequest.SerializeToString,
@@ -73,6 +78,16 @@ class VideoServiceServicer(object):
         """Tells whether a picture can be a face.
 
         Errors: INVALID_ARGUMENT when it is no picture, or has not exactly one usable face; the text says why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckFilm(self, request_iterator, context):
+        """Tells whether a film can be a reference of a face: the header first, then the film.
+
+        Errors: INVALID_ARGUMENT when it is no film, is too long, or shows exactly one usable face in too few of its frames;
+        the text says why.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -104,6 +119,11 @@ def add_VideoServiceServicer_to_server(servicer, server):
                     servicer.CheckPortrait,
                     request_deserializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckPortraitRequest.FromString,
                     response_serializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckPortraitResponse.SerializeToString,
+            ),
+            'CheckFilm': grpc.stream_unary_rpc_method_handler(
+                    servicer.CheckFilm,
+                    request_deserializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckFilmRequest.FromString,
+                    response_serializer=e3rg_dot_video_dot_v1_dot_video__pb2.CheckFilmResponse.SerializeToString,
             ),
             'Animate': grpc.stream_stream_rpc_method_handler(
                     servicer.Animate,
@@ -169,6 +189,33 @@ class VideoService(object):
             '/e3rg.video.v1.VideoService/CheckPortrait',
             e3rg_dot_video_dot_v1_dot_video__pb2.CheckPortraitRequest.SerializeToString,
             e3rg_dot_video_dot_v1_dot_video__pb2.CheckPortraitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckFilm(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/e3rg.video.v1.VideoService/CheckFilm',
+            e3rg_dot_video_dot_v1_dot_video__pb2.CheckFilmRequest.SerializeToString,
+            e3rg_dot_video_dot_v1_dot_video__pb2.CheckFilmResponse.FromString,
             options,
             channel_credentials,
             insecure,

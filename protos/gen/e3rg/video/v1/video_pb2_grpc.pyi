@@ -40,6 +40,16 @@ class VideoServiceStub:
     Errors: INVALID_ARGUMENT when it is no picture, or has not exactly one usable face; the text says why.
     """
 
+    CheckFilm: grpc.StreamUnaryMultiCallable[
+        e3rg.video.v1.video_pb2.CheckFilmRequest,
+        e3rg.video.v1.video_pb2.CheckFilmResponse,
+    ]
+    """Tells whether a film can be a reference of a face: the header first, then the film.
+
+    Errors: INVALID_ARGUMENT when it is no film, is too long, or shows exactly one usable face in too few of its frames;
+    the text says why.
+    """
+
     Animate: grpc.StreamStreamMultiCallable[
         e3rg.video.v1.video_pb2.AnimateRequest,
         e3rg.video.v1.video_pb2.AnimateResponse,
@@ -74,6 +84,16 @@ class VideoServiceAsyncStub:
     """Tells whether a picture can be a face.
 
     Errors: INVALID_ARGUMENT when it is no picture, or has not exactly one usable face; the text says why.
+    """
+
+    CheckFilm: grpc.aio.StreamUnaryMultiCallable[
+        e3rg.video.v1.video_pb2.CheckFilmRequest,
+        e3rg.video.v1.video_pb2.CheckFilmResponse,
+    ]
+    """Tells whether a film can be a reference of a face: the header first, then the film.
+
+    Errors: INVALID_ARGUMENT when it is no film, is too long, or shows exactly one usable face in too few of its frames;
+    the text says why.
     """
 
     Animate: grpc.aio.StreamStreamMultiCallable[
@@ -114,6 +134,18 @@ class VideoServiceServicer(metaclass=abc.ABCMeta):
         """Tells whether a picture can be a face.
 
         Errors: INVALID_ARGUMENT when it is no picture, or has not exactly one usable face; the text says why.
+        """
+
+    @abc.abstractmethod
+    def CheckFilm(
+        self,
+        request_iterator: _MaybeAsyncIterator[e3rg.video.v1.video_pb2.CheckFilmRequest],
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.video.v1.video_pb2.CheckFilmResponse, collections.abc.Awaitable[e3rg.video.v1.video_pb2.CheckFilmResponse]]:
+        """Tells whether a film can be a reference of a face: the header first, then the film.
+
+        Errors: INVALID_ARGUMENT when it is no film, is too long, or shows exactly one usable face in too few of its frames;
+        the text says why.
         """
 
     @abc.abstractmethod

@@ -5,11 +5,15 @@ descriptions of other files) make it open further files.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from services.common.errors import InvalidRequest, TooLarge
 
-ACCEPTED = "WAV, FLAC, MP3, AAC, Ogg, WebM/Matroska, MP4/MOV or AVI"
+KINDS = {
+    **{"wav": "WAV", "flac": "FLAC", "mp3": "MP3", "aac": "AAC", "ogg": "Ogg"},
+    **{"matroska": "WebM/Matroska", "mp4": "MP4/MOV", "avi": "AVI"},
+}
+"""The kinds that are known: name of the demuxer, and as people say."""
 
 SAMPLES_MAX = 100_000
 """Samples (coded pictures or pieces of sound, ISO/IEC 14496-12) that the tracks of an MP4 may declare together.
@@ -30,20 +34,29 @@ _MP4_COUNT_AT = {b"stsz": 8, b"stz2": 8, b"trun": 4}
 _WAV_SIZE_UNKNOWN = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000})
 
 
-def kind_of(content: bytes, field: str) -> str:
+def kind_of(content: bytes, field: str, accepted: Collection[str] = tuple(KINDS)) -> str:
     """Returns the name of the demuxer for the file.
+
+    Args:
+        content: The file.
+        field: Name of the request's field, for errors.
+        accepted: Which of `KINDS` it may be.
 
     Raises:
         InvalidRequest: It is empty or none of the accepted kinds; the message shows how it begins.
         TooLarge: An MP4 header declares more samples than any clip within the limits has.
     """
+    *names, last = [KINDS[kind] for kind in accepted]
+    remedy = f"send {', '.join(names)} or {last}"
     if not content:
-        raise InvalidRequest(field, f"the file is empty (0 bytes); send {ACCEPTED}")
+        raise InvalidRequest(field, f"the file is empty (0 bytes); {remedy}")
     kind = _recognise(content)
     if kind is None:
         raise InvalidRequest(
-            field, f"{len(content)} bytes beginning with {content[:12]!r} are no media file known here; send {ACCEPTED}"
+            field, f"{len(content)} bytes beginning with {content[:12]!r} are no media file known here; {remedy}"
         )
+    if kind not in accepted:
+        raise InvalidRequest(field, f"the file is {KINDS[kind]}; {remedy}")
     if kind == "mp4":
         _check_mp4(content, field)
     return kind
@@ -61,6 +74,23 @@ def wav_missing_bytes(content: bytes) -> int:
             return 0 if size in _WAV_SIZE_UNKNOWN else max(0, size - (len(content) - at - 8))
         at += 8 + size + size % 2
     return 0
+
+
+def webm_missing_bytes(content: bytes) -> int:
+    """Returns how many bytes the segment of a WebM file declares that the file does not hold; 0 when it is whole.
+
+    Writers that stream leave the size open (all ones, RFC 8794, 6.2); that counts as whole.
+    """
+    at = 0
+    for name in (b"\x1aE\xdf\xa3", b"\x18S\x80g"):
+        if content[at : at + 4] != name or len(content) < at + 12:
+            return 0
+        width = 9 - content[at + 4].bit_length()
+        start = at + 4 + width
+        unknown = (1 << 7 * width) - 1
+        size = int.from_bytes(content[at + 4 : start], "big") & unknown
+        at = start + size
+    return 0 if size == unknown else max(0, at - len(content))
 
 
 def _recognise(content: bytes) -> str | None:

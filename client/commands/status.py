@@ -1,0 +1,22 @@
+"""`e3rg status`."""
+
+import argparse
+
+from client.client import Client
+from client.terminal import say
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    """Fills the parser of `e3rg status`."""
+    parser.set_defaults(run=show)
+
+
+def show(client: Client, options: argparse.Namespace) -> int:
+    """Prints how every service is; fails unless all are ready."""
+    services = client.status()
+    for service in services:
+        state = "ready" if service.ready else "NOT READY"
+        detail = service.card.model or service.card.backend if service.ready else service.problem
+        say(f"{service.name:22} {state:10} {detail}")
+    say(f"emotion wheel {services[0].card.ontology_hash[:12]}")
+    return 0 if all(service.ready for service in services) else 1

@@ -1,0 +1,50 @@
+"""Tells a person what was said, how it felt, and what was found of it."""
+
+from collections.abc import Iterator
+
+from google.protobuf.message import DecodeError
+
+from client.terminal import age, count, moment
+from client.votes import vote_summary
+from e3rg.memory.v1 import memory_pb2 as pb
+from e3rg.understanding.v1 import understanding_pb2 as understanding
+
+CLIPS = {pb.CLIP_KIND_SPEECH: "speech", pb.CLIP_KIND_VIDEO: "video"}
+
+
+def turn_lines(turn: pb.Turn) -> Iterator[str]:
+    """Yields a turn with how its emotion was decided and what was kept of its reply."""
+    yield f"{moment(turn.said_at_s)}  turn {turn.id}"
+    yield f"  {_felt(turn.user_emotion, turn.user_intensity):20} {turn.user_text!r}"
+    yield f"  {'-> ' + turn.reply_emotion:20} {turn.reply_text!r}"
+    if turn.vote_record:
+        yield f"  vote   {_vote(turn.vote_record)}"
+    for clip in turn.clips:
+        yield f"  {CLIPS.get(clip.kind, 'clip'):6} {clip.size_bytes} bytes"
+
+
+def recalled_line(hit: pb.Hit, now_s: float) -> str:
+    """When a turn that was found was, how like it is, and what was said.
+
+    Args:
+        hit: The turn.
+        now_s: Unix time.
+    """
+    turn = hit.turn
+    if hit.turns_ago:
+        when = f"{count(hit.turns_ago, 'turn')} ago"
+    else:
+        when = f"{age(now_s - turn.said_at_s)} in conversation {turn.conversation}"
+    return f"{when}, similarity {hit.similarity:.2f}: {turn.user_text!r} ({turn.user_emotion})"
+
+
+def _felt(label: str, intensity: float) -> str:
+    return f"{label} {intensity:.2f}" if intensity else label
+
+
+def _vote(record: bytes) -> str:
+    try:
+        understood = understanding.UnderstandResponse.FromString(record)
+    except DecodeError:
+        return f"{len(record)} bytes that are no vote record"
+    return vote_summary(understood.record)

@@ -1,0 +1,78 @@
+"""What was said with avatars."""
+
+from collections.abc import Iterator, Sequence
+
+import grpc
+
+from client.connection import ask, read
+from e3rg.memory.v1 import memory_pb2 as pb
+from e3rg.memory.v1 import memory_pb2_grpc
+
+
+class Turns:
+    """The turns of one tenant. Without a person, they are of somebody who is known in that conversation only."""
+
+    def __init__(self, channel: grpc.Channel, tenant: str) -> None:
+        self._stub = memory_pb2_grpc.MemoryServiceStub(channel)
+        self._tenant = tenant
+
+    def all(self, identity: str, conversation: str, person: str = "") -> Iterator[pb.Turn]:
+        """Yields the turns of a conversation, the newest first, page after page.
+
+        Raises:
+            ClientError: The identity is unknown.
+        """
+        token = ""
+        while True:
+            request = pb.ListTurnsRequest(
+                tenant=self._tenant, identity=identity, person=person, conversation=conversation, page_token=token
+            )
+            page = ask(self._stub.ListTurns, request)
+            yield from page.turns
+            if not (token := page.next_page_token):
+                return
+
+    def search(
+        self,
+        identity: str,
+        text: str,
+        person: str = "",
+        conversation: str = "",
+        user_emotions: Sequence[str] = (),
+        age_max_s: float = 0,
+    ) -> list[pb.Hit]:
+        """Returns the turns whose user said something like `text`, the most similar first.
+
+        Args:
+            identity: With whom it was said.
+            text: What they shall be like.
+            person: Who said it.
+            conversation: Only of this one; empty for all of the person's.
+            user_emotions: Only those in which the user felt one of these; empty for all.
+            age_max_s: Only those not older; 0 for all.
+
+        Raises:
+            ClientError: The identity is unknown, may not keep turns, or something is wrong.
+        """
+        request = pb.SearchRequest(
+            tenant=self._tenant,
+            identity=identity,
+            person=person,
+            conversation=conversation,
+            text=text,
+            similarity_min=-1,
+            age_max_s=age_max_s,
+            user_emotions=user_emotions,
+        )
+        return list(ask(self._stub.Search, request).hits)
+
+    def clip(self, identity: str, conversation: str, turn: str, kind: pb.ClipKind, person: str = "") -> Iterator[bytes]:
+        """Yields the bytes of a turn's speech or video.
+
+        Raises:
+            ClientError: There is none.
+        """
+        request = pb.GetClipRequest(
+            tenant=self._tenant, identity=identity, person=person, conversation=conversation, turn=turn, kind=kind
+        )
+        return (part.content for part in read(self._stub.GetClip, request))

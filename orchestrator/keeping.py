@@ -1,0 +1,222 @@
+"""What a turn leaves in the memory: what was said, how it was decided, and the reply's speech and film."""
+
+import asyncio
+import io
+import time
+import uuid
+import wave
+from collections.abc import Callable, Mapping
+
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import memory_pb2 as memory
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.understanding.v1 import understanding_pb2 as understanding
+from orchestrator.memory import Memory
+from orchestrator.report import Report
+from services.common.errors import DeadlineExceeded, NotReady, Overloaded, ServiceError
+
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
+"""Pauses before a memory that cannot keep a turn now is asked again."""
+TRY_S_MIN = 0.25
+"""The least that one try gets, however late the turn is."""
+VOTE_RECORD_BYTES_MAX = 64 << 10
+CLIP_BYTES_MAX = 64 << 20
+WAV_HEADER_BYTES = 44
+DIGEST_CHARS = 12
+"""Of a model's digest, which tells one variant from the other."""
+
+
+class Clip:
+    """The reply's speech or film as it is made, up to what the memory keeps of one."""
+
+    def __init__(self, kind: memory.ClipKind, bytes_max: int = CLIP_BYTES_MAX) -> None:
+        self.kind = kind
+        self.is_too_large = False
+        self._bytes_max = bytes_max
+        self._content = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Takes the next piece; from the one on that does not fit, nothing is held any more."""
+        self.is_too_large = self.is_too_large or len(self._content) + len(piece) > self._bytes_max
+        if self.is_too_large:
+            self._content.clear()
+        else:
+            self._content += piece
+
+    @property
+    def content(self) -> bytes:
+        """All that came."""
+        return bytes(self._content)
+
+
+class Keeper:
+    """Keeps one turn.
+
+    Args:
+        stage: The memory.
+        header: What the turn was asked for; its tenant is filled.
+        report: Is told what could not be kept.
+        left_s: Tells how many seconds the turn may still take.
+    """
+
+    def __init__(self, stage: Memory, header: pb.RespondHeader, report: Report, left_s: Callable[[], float]) -> None:
+        self._stage = stage
+        self._header = header
+        self._report = report
+        self._left_s = left_s
+        self._rate_hz = 0
+        self._speech = Clip(memory.CLIP_KIND_SPEECH, CLIP_BYTES_MAX - WAV_HEADER_BYTES)
+        self._film = Clip(memory.CLIP_KIND_VIDEO)
+
+    def hear(self, samples: bytes, sample_rate_hz: int) -> None:
+        """Takes the next stretch of the reply's speech."""
+        if self._header.keep_clips:
+            self._rate_hz = sample_rate_hz
+            self._speech.add(samples)
+
+    def see(self, piece: bytes) -> None:
+        """Takes the next bytes of the reply's film."""
+        if self._header.keep_clips:
+            self._film.add(piece)
+
+    async def remember(
+        self,
+        understood: understanding.UnderstandResponse,
+        reply: str,
+        reply_emotion: common.Emotion,
+        variants: Mapping[str, str],
+    ) -> str:
+        """Keeps what was said; returns the turn's id, empty when it is not kept: the caller is told why.
+
+        A memory that is away, full or silent is asked again until the turn's time is over; for the same turn, so that one
+        whose answer was lost is not kept twice.
+        """
+        header, start_s = self._header, time.monotonic()
+        if not header.conversation:
+            return ""
+        turn = memory.Turn(
+            id=uuid.uuid4().hex,
+            user_text=understood.text,
+            user_emotion=understood.emotion.label,
+            user_intensity=understood.emotion.intensity,
+            reply_text=reply,
+            reply_emotion=reply_emotion.label,
+            vote_record=vote_record(understood),
+            variants=variants,
+            timings_s=self._report.took_s,
+        )
+        request = memory.RememberRequest(
+            tenant=header.tenant,
+            identity=header.identity,
+            person=header.person,
+            conversation=header.conversation,
+            turn=turn,
+        )
+        try:
+            await self._until_kept(request)
+        except ServiceError as error:
+            self._report.degrade("remember", "the memory of this turn", str(error))
+            return ""
+        self._report.time("remember", start_s)
+        return turn.id
+
+    async def _until_kept(self, request: memory.RememberRequest) -> None:
+        pause_s = RETRY_S_MIN
+        while True:
+            try:
+                return await self._stage.remember(request, max(self._left_s(), TRY_S_MIN))
+            except (DeadlineExceeded, NotReady, Overloaded):
+                if self._left_s() <= pause_s:
+                    raise
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    async def keep_clips(self, turn: str) -> None:
+        """Keeps the reply's speech and film with the turn; what cannot be kept is told."""
+        start_s, kept = time.monotonic(), 0
+        for clip, what in ((self._speech, "the recording of the speech"), (self._film, "the recording of the film")):
+            if clip.is_too_large:
+                self._report.degrade("keep_clips", what, f"it has more than {CLIP_BYTES_MAX} bytes; it is not kept")
+            if not (content := clip.content):
+                continue
+            try:
+                is_speech = clip is self._speech
+                await self._keep(clip.kind, turn, _wav(content, self._rate_hz) if is_speech else content)
+                kept += 1
+            except ServiceError as error:
+                self._report.degrade("keep_clips", what, str(error))
+        if kept:
+            self._report.time("keep_clips", start_s)
+
+    async def _keep(self, kind: memory.ClipKind, turn: str, content: bytes) -> None:
+        header = self._header
+        where = memory.PutClipHeader(
+            tenant=header.tenant,
+            identity=header.identity,
+            person=header.person,
+            conversation=header.conversation,
+            turn=turn,
+            kind=kind,
+            size_bytes=len(content),
+        )
+        await self._stage.keep_clip(where, content, self._left_s())
+
+
+def variants_of(understood: understanding.UnderstandResponse, cards: Mapping[str, common.ModelCard]) -> dict[str, str]:
+    """Returns which variant of each service took part, as its card says: "<back-end> <begin of the model's digest>".
+
+    Args:
+        understood: Names the voters, and what each was.
+        cards: Of the other services that the turn asked.
+    """
+    asked = {f"mllm {vote.voter}": vote.card for vote in understood.record.votes if vote.HasField("card")} | dict(cards)
+    return {name: f"{card.backend} {card.digest[:DIGEST_CHARS]}" for name, card in asked.items()}
+
+
+def vote_record(understood: understanding.UnderstandResponse) -> bytes:
+    """Returns how the panel decided, serialised, with at most 64 KiB.
+
+    Of a larger one the parts are left out that are large and mean least, one after the other until it fits: what the
+    voters wrote, measured and were shown; their distributions; the notes; the words, which the turn has; the votes.
+    The last note names them.
+    """
+    record = understanding.UnderstandResponse()
+    record.CopyFrom(understood)
+    if record.ByteSize() <= VOTE_RECORD_BYTES_MAX:
+        return record.SerializeToString()
+    left_out: list[str] = []
+    for part, leave_out in _PARTS.items():
+        leave_out(record)
+        left_out.append(part)
+        kept = understanding.UnderstandResponse()
+        kept.CopyFrom(record)
+        kept.notes.append(f"vote record: left out {', '.join(left_out)}")
+        if kept.ByteSize() <= VOTE_RECORD_BYTES_MAX:
+            return kept.SerializeToString()
+    return b""
+
+
+def _clear_predictions(record: understanding.UnderstandResponse, *fields: str) -> None:
+    for vote in record.record.votes:
+        for field in fields:
+            vote.prediction.ClearField(field)
+
+
+_PARTS: dict[str, Callable[[understanding.UnderstandResponse], None]] = {
+    "evidence": lambda record: _clear_predictions(record, "evidence", "shots", "answer"),
+    "distributions": lambda record: _clear_predictions(record, "distribution"),
+    "notes": lambda record: record.ClearField("notes"),
+    "text": lambda record: record.ClearField("text"),
+    "votes": lambda record: record.record.ClearField("votes"),
+}
+"""What is left out of a vote record, in this order."""
+
+
+def _wav(samples: bytes, sample_rate_hz: int) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(sample_rate_hz)
+        writer.writeframes(samples)
+    return file.getvalue()

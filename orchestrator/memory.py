@@ -1,0 +1,192 @@
+"""The memory, as the pipeline calls it.
+
+Every method raises the `ServiceError` that the memory had; failures to reach it name it.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import grpc
+
+from e3rg.memory.v1 import (
+    exemplars_pb2,
+    exemplars_pb2_grpc,
+    identities_pb2,
+    identities_pb2_grpc,
+    memory_pb2_grpc,
+)
+from e3rg.memory.v1 import memory_pb2 as pb
+from orchestrator.stages import CARD_TIMEOUT_S
+from services.common import clients
+from services.common.caches import LastUsed
+from services.common.errors import NotFound, ServiceError
+from services.common.media import chunks
+
+if TYPE_CHECKING:  # these exist in the stubs only
+    from e3rg.memory.v1.exemplars_pb2_grpc import ExemplarServiceAsyncStub
+    from e3rg.memory.v1.identities_pb2_grpc import IdentityServiceAsyncStub
+    from e3rg.memory.v1.memory_pb2_grpc import MemoryServiceAsyncStub
+
+log = logging.getLogger(__name__)
+
+MEMORY_TIMEOUT_S = 5.0
+DERIVED_TIMEOUT_S = 1.0
+"""The first sound waits for what was derived; it can be derived again, which takes about as long."""
+REFERENCES_BYTES_MAX = 128 << 20
+"""Room for the references of the identities used last; one may have 16 MiB."""
+REFERENCES_KEEP_S = 60.0
+"""How long a reference is kept here after its last use. Whoever erases an identity is told when no replica holds any of
+it any more (`Audit.caches_gone_by_s`): the memory counts this in."""
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Which file of which version of an identity."""
+
+    tenant: str
+    identity: str
+    generation: str
+    version: int
+    digest: str
+
+
+class Memory:
+    """Identities and turns.
+
+    The references of the identities used last are kept here for `keep_s` after their last use, also when nobody asks
+    again, and until it turns out that their identity was changed or erased.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, keep_s: float = REFERENCES_KEEP_S) -> None:
+        self.channel = channel
+        self._stub = cast("MemoryServiceAsyncStub", memory_pb2_grpc.MemoryServiceStub(channel))
+        self._identities = cast("IdentityServiceAsyncStub", identities_pb2_grpc.IdentityServiceStub(channel))
+        self._exemplars = cast("ExemplarServiceAsyncStub", exemplars_pb2_grpc.ExemplarServiceStub(channel))
+        self._references: LastUsed[_Key, bytes] = LastUsed(REFERENCES_BYTES_MAX, len, keep_s)
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    async def recall(self, request: pb.RecallRequest) -> pb.RecallResponse:
+        """Recalls an identity and the last turns; what is kept here of another state of it is dropped."""
+        try:
+            async with clients.calling("memory"):
+                recalled = await self._stub.Recall(request, **clients.options(MEMORY_TIMEOUT_S))
+        except NotFound:
+            self.forget(request.tenant, request.identity)
+            raise
+        now = (recalled.identity.generation, recalled.identity.version)
+        mine = (request.tenant, request.identity)
+        self._references.forget(lambda key: (key.tenant, key.identity) == mine and (key.generation, key.version) != now)
+        return recalled
+
+    def forget(self, tenant: str, identity: str) -> None:
+        """Drops what is kept here of an identity."""
+        self._references.forget(lambda key: (key.tenant, key.identity) == (tenant, identity))
+
+    async def reference(self, tenant: str, identity: identities_pb2.Identity, digest: str) -> bytes:
+        """Reads a file of an identity."""
+        key = _Key(tenant, identity.id, identity.generation, identity.version, digest)
+        if (found := self._references.find(key)) is not None:
+            return found
+        request = identities_pb2.GetReferenceRequest(tenant=tenant, identity=identity.id, digest=digest)
+        content = bytearray()
+        async with clients.calling("memory"):
+            call = self._identities.GetReference(request, **clients.options(MEMORY_TIMEOUT_S))
+            async with aclosing(clients.responses(call)) as parts:
+                async for part in parts:
+                    content += part.content
+        kept = self._references.get(key, lambda: bytes(content))
+        if self._sweeping is None:
+            self._sweep()
+        return kept
+
+    @property
+    def kept(self) -> bool:
+        """Whether any reference is kept here."""
+        return len(self._references) > 0
+
+    def _sweep(self) -> None:
+        """Drops what was not used for long, now and whenever there is more of it."""
+        next_s = self._references.drop_unused()
+        self._sweeping = None if next_s is None else asyncio.get_running_loop().call_later(next_s, self._sweep)
+
+    async def derived(
+        self, tenant: str, identity: identities_pb2.Identity, digests: Sequence[str], model_digest: str
+    ) -> bytes:
+        """Reads what a model derived from files of an identity; empty when it is not there in time: it can be derived again."""
+        request = identities_pb2.GetDerivedRequest(
+            tenant=tenant, identity=identity.id, reference_digests=digests, model_digest=model_digest
+        )
+        content = bytearray()
+        try:
+            async with clients.calling("memory"):
+                call = self._identities.GetDerived(request, **clients.options(DERIVED_TIMEOUT_S))
+                async with aclosing(clients.responses(call)) as parts:
+                    async for part in parts:
+                        content += part.content
+        except ServiceError as error:
+            log.info("it will be derived", extra={"identity": identity.id, "why": str(error)})
+            return b""
+        return bytes(content)
+
+    async def keep_derived(
+        self,
+        tenant: str,
+        identity: identities_pb2.Identity,
+        digests: Sequence[str],
+        model_digest: str,
+        content: bytes,
+    ) -> None:
+        """Keeps what a model derived from files of an identity; a failure is logged only."""
+        header = identities_pb2.PutDerivedHeader(
+            tenant=tenant,
+            identity=identity.id,
+            reference_digests=digests,
+            model_digest=model_digest,
+            size_bytes=len(content),
+        )
+
+        async def parts() -> AsyncIterator[identities_pb2.PutDerivedRequest]:
+            yield identities_pb2.PutDerivedRequest(header=header)
+            for piece in chunks(content):
+                yield identities_pb2.PutDerivedRequest(content=piece)
+
+        try:
+            async with clients.calling("memory"):
+                await clients.ask(self._identities.PutDerived(**clients.options(MEMORY_TIMEOUT_S)), parts())
+        except ServiceError as error:
+            log.warning("what was derived is not kept", extra={"identity": identity.id, "why": str(error)})
+
+    async def search(self, request: pb.SearchRequest) -> pb.SearchResponse:
+        """Finds past turns that are like a text."""
+        async with clients.calling("memory"):
+            return await self._stub.Search(request, **clients.options(MEMORY_TIMEOUT_S))
+
+    async def examples(self, request: exemplars_pb2.SearchExemplarsRequest) -> exemplars_pb2.SearchExemplarsResponse:
+        """Finds examples of answers to messages that are like a text."""
+        async with clients.calling("memory"):
+            return await self._exemplars.SearchExemplars(request, **clients.options(MEMORY_TIMEOUT_S))
+
+    async def remember(self, request: pb.RememberRequest, timeout_s: float = MEMORY_TIMEOUT_S) -> None:
+        """Keeps a turn."""
+        async with clients.calling("memory"):
+            await self._stub.Remember(request, **clients.options(min(timeout_s, MEMORY_TIMEOUT_S)))
+
+    async def keep_clip(self, header: pb.PutClipHeader, content: bytes, timeout_s: float) -> None:
+        """Keeps the speech or the video of a turn."""
+
+        async def parts() -> AsyncIterator[pb.PutClipRequest]:
+            yield pb.PutClipRequest(header=header)
+            for piece in chunks(content):
+                yield pb.PutClipRequest(content=piece)
+
+        async with clients.calling("memory"):
+            await clients.ask(self._stub.PutClip(**clients.options(timeout_s)), parts())
+
+    async def store(self) -> pb.GetStoreResponse:
+        """Tells which store it is."""
+        async with clients.calling("memory"):
+            return await self._stub.GetStore(pb.GetStoreRequest(), **clients.options(CARD_TIMEOUT_S))

@@ -1,0 +1,167 @@
+"""What a turn gets out of the memory: who the avatar is, what was said before, and how such messages are answered."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from e3rg.memory.v1 import exemplars_pb2 as exemplars
+from e3rg.memory.v1 import memory_pb2 as memory
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.understanding.v1 import understanding_pb2
+from orchestrator.memory import Memory
+from orchestrator.report import Report
+from services.common.errors import FailedPrecondition, ServiceError
+
+INFER_EMOTION, KEEP_TURNS = "infer_emotion", "keep_turns"
+USES = {
+    pb.OUTPUT_TEXT: (INFER_EMOTION,),
+    pb.OUTPUT_AUDIO: (INFER_EMOTION, "clone_voice"),
+    pb.OUTPUT_VIDEO: (INFER_EMOTION, "clone_voice", "animate_face"),
+}
+"""What an identity's consent must include for each output."""
+
+SEARCH_BUDGET_S = 0.3
+"""How long a reply waits for what is searched once the message is understood. Of a typed message the words are known
+before the vote, so hardly any waits at all."""
+TURNS_FOUND_MAX = 8
+"""As many as a writer takes."""
+EXAMPLES_FOUND_MAX = 4
+SIMILARITY_MIN = 0.3
+"""Below that a turn or an example has nothing to do with the message (the writers ask for more than that)."""
+TEXT_CHARS_MAX = 4000
+"""Of what is searched for: of a speech of minutes, its beginning."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found for a message."""
+
+    turns: memory.SearchResponse = field(default_factory=memory.SearchResponse)
+    examples: exemplars.SearchExemplarsResponse = field(default_factory=exemplars.SearchExemplarsResponse)
+
+
+class Recaller:
+    """Asks the memory on behalf of one turn.
+
+    Args:
+        stage: The memory.
+        header: What the turn was asked for; its tenant is filled.
+        report: Is told what could not be had.
+    """
+
+    def __init__(self, stage: Memory, header: pb.RespondHeader, report: Report) -> None:
+        self._stage = stage
+        self._header = header
+        self._report = report
+
+    async def recall(self, output: pb.Output, turns_max: int) -> memory.RecallResponse:
+        """Recalls the identity and the last turns; what the memory knows late only is told.
+
+        Raises:
+            NotFound: The identity is unknown.
+            FailedPrecondition: Its consent does not allow the output.
+        """
+        header, start_s = self._header, time.monotonic()
+        recalled = await self._stage.recall(
+            memory.RecallRequest(
+                tenant=header.tenant,
+                identity=header.identity,
+                person=header.person,
+                conversation=header.conversation,
+                turns_max=turns_max,
+                uses=USES[output],
+            )
+        )
+        self._report.time("recall", start_s)
+        if recalled.stale_s > 0:
+            reason = f"the memory's store cannot be reached; this is what was known {recalled.stale_s:.0f} s ago"
+            self._report.degrade("recall", "what was remembered since", reason)
+        return recalled
+
+    async def search(
+        self,
+        recalling: Awaitable[memory.RecallResponse],
+        understanding: Awaitable[understanding_pb2.UnderstandResponse],
+        understood: asyncio.Event,
+    ) -> Found:
+        """Searches for what is near to the message, beside what else runs; what fails or is late is told.
+
+        Args:
+            recalling: Who the avatar is.
+            understanding: What the message says, unless it was typed.
+            understood: Set when the reply could be written: what is not found within the budget then is left out.
+        """
+        recalled = await recalling
+        if recalled.stale_s > 0:
+            return Found()  # what is away cannot be searched
+        text = (self._header.text.strip() or (await understanding).text)[:TEXT_CHARS_MAX]
+        start_s = time.monotonic()
+        turns, examples = await asyncio.gather(
+            self._in_time(self._turns(recalled, text), understood, "earlier turns that are like the message"),
+            self._in_time(self._examples(text), understood, "examples of answers"),
+        )
+        self._report.time("search", start_s)
+        return Found(turns or memory.SearchResponse(), examples or exemplars.SearchExemplarsResponse())
+
+    async def _turns(self, recalled: memory.RecallResponse, text: str) -> memory.SearchResponse:
+        header = self._header
+        is_kept = any(grant.use == KEEP_TURNS for grant in recalled.identity.grants)
+        if not is_kept or not (header.conversation or header.person):
+            return memory.SearchResponse()
+        request = memory.SearchRequest(
+            tenant=header.tenant,
+            identity=header.identity,
+            person=header.person,
+            here=header.conversation,
+            text=text,
+            hits_max=TURNS_FOUND_MAX,
+            similarity_min=SIMILARITY_MIN,
+            # No writer speaks of what was said just now; which of the turns before it reads, it knows itself.
+            without=[turn.id for turn in recalled.turns[-1:]],
+        )
+        try:
+            return await self._stage.search(request)
+        except FailedPrecondition:  # the permission has ended: then nothing was kept that could be found
+            return memory.SearchResponse()
+
+    async def _examples(self, text: str) -> exemplars.SearchExemplarsResponse:
+        header = self._header
+        request = exemplars.SearchExemplarsRequest(
+            tenant=header.tenant,
+            identity=header.identity,
+            text=text,
+            hits_max=EXAMPLES_FOUND_MAX,
+            similarity_min=SIMILARITY_MIN,
+        )
+        return await self._stage.examples(request)
+
+    async def _in_time(
+        self, asking: Coroutine[Any, Any, Answer], understood: asyncio.Event, what: str
+    ) -> Answer | None:
+        """Returns the answer; None when it is late or the memory failed, both of which are told."""
+        answering = asyncio.create_task(asking)
+        waiting = asyncio.create_task(_budget_is_over(understood))
+        try:
+            await asyncio.wait({answering, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            self._report.degrade(
+                "search", what, f"not found within {SEARCH_BUDGET_S:g} s; the reply does not wait longer"
+            )
+            return None
+        except ServiceError as error:
+            self._report.degrade("search", what, str(error))
+            return None
+        finally:
+            answering.cancel()
+            waiting.cancel()
+            await asyncio.gather(answering, waiting, return_exceptions=True)
+
+
+async def _budget_is_over(understood: asyncio.Event) -> None:
+    await understood.wait()
+    await asyncio.sleep(SEARCH_BUDGET_S)

@@ -1,0 +1,154 @@
+"""What an archive of an identity holds, and under which names. No vectors: they are made anew.
+
+    identity.json                              who it is, what was allowed, which files it has; always the first
+    references/<digest>                        its files
+    emotions/<generator>/<name>                its own emotional references
+    exemplars/<number>                         examples of how it answers, a line of JSON each
+    derived/<kind>/<source>-<model>            what models derived from its files
+    people/<person>/turns/<number>             what was said, oldest first: a line of JSON each turn, with its place
+    people/<person>/clips/<conversation>/<place>-<turn>/<kind>   generated speech and video
+
+A person is "p-<handle>", or "c-<conversation>" for somebody who is known in one conversation only; all that is of one
+stands together, turns before clips.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from services.common.errors import InvalidRequest
+from services.memory.clips import CLIP_BYTES_MAX
+from services.memory.domain import Exemplar, Grant, Identity, Profile, ReferenceKind, Turn
+from services.memory.emotion_references import BYTES_MAX as EMOTION_BYTES_MAX
+from services.memory.file_checks import BYTES_MAX, DERIVED_BYTES_MAX
+
+VERSION = 1
+ABOUT = "identity.json"
+
+LINES_BYTES = 2**20
+"""A member of lines ends when it has so many bytes."""
+LINES_MAX = 200
+"""Or so many lines: they are embedded at once."""
+
+_LINES_BYTES_MAX = 2**22
+"""A line is at most two texts of 32,000 characters, a vote record, and little else."""
+_ABOUT_BYTES_MAX = 2**20
+
+_DIGEST = "[0-9a-f]{64}"
+_HANDLE = "[A-Za-z0-9-]{1,63}"
+_NAMES = {
+    rf"references/(?P<digest>{_DIGEST})": max(BYTES_MAX.values()),
+    r"emotions/(?P<generator>voice|face)/(?P<name>[a-z-]{1,63})": EMOTION_BYTES_MAX,
+    r"exemplars/[0-9]{6}": _LINES_BYTES_MAX,
+    rf"derived/(?P<kind>portrait|voice|film)/(?P<source>{_DIGEST})-(?P<model>{_DIGEST})": DERIVED_BYTES_MAX,
+    rf"people/(?P<person>[pc]-{_HANDLE})/turns/[0-9]{{6}}": _LINES_BYTES_MAX,
+    (
+        rf"people/(?P<person>[pc]-{_HANDLE})/clips/(?P<conversation>{_HANDLE})/(?P<placed>[0-9]{{10}}-{_HANDLE})"
+        r"/(?P<clip>speech|video)"
+    ): CLIP_BYTES_MAX,
+}
+_PATTERNS = {re.compile(pattern): bytes_max for pattern, bytes_max in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that the archive has."""
+
+    digest: str
+    size_bytes: int
+    kind: ReferenceKind
+
+
+@dataclass(frozen=True)
+class About:
+    """Who is in the archive."""
+
+    format: Literal["e3rg identity"]
+    version: int
+    id: str
+    profile: Profile
+    references: tuple[File, ...]
+    grants: tuple[Grant, ...]
+    emotion_bank: str
+
+    @classmethod
+    def of(cls, identity: Identity) -> "About":
+        """Returns what an archive says of an identity."""
+        files = tuple(File(each.digest, each.size_bytes, each.kind) for each in identity.references)
+        return cls(
+            "e3rg identity", VERSION, identity.id, identity.profile, files, identity.grants, identity.emotion_bank
+        )
+
+
+@dataclass(frozen=True)
+class Said:
+    """A turn, with its conversation, and its place in that: "<place>-<turn>"."""
+
+    placed: str
+    turn: Turn
+
+
+ABOUTS = TypeAdapter(About)
+SAID = TypeAdapter(Said)
+EXEMPLARS = TypeAdapter(Exemplar)
+_VERSIONS = TypeAdapter(dict[str, object])
+
+
+def about(content: bytes) -> About:
+    """Reads `identity.json`.
+
+    Raises:
+        InvalidRequest: It is none, or that of a newer version.
+    """
+    try:
+        version = _VERSIONS.validate_json(content).get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise InvalidRequest(
+                "archive",
+                f"{ABOUT} is of version {version}, this memory reads {VERSION}; use the version that wrote it",
+            )
+        return ABOUTS.validate_json(content)
+    except ValidationError as error:
+        raise _unreadable(ABOUT, error) from error
+
+
+def lines(name: str, content: bytes, kind: TypeAdapter[Said] | TypeAdapter[Exemplar]) -> list[Said | Exemplar]:
+    """Reads a member of lines.
+
+    Raises:
+        InvalidRequest: It is none.
+    """
+    parts = content.split(b"\n")
+    if parts.pop() or not 1 <= len(parts) <= LINES_MAX:
+        raise InvalidRequest("archive", f"its member {name!r} has not 1 to {LINES_MAX} whole lines")
+    try:
+        return [kind.validate_json(part) for part in parts]
+    except ValidationError as error:
+        raise _unreadable(name, error) from error
+
+
+def match(name: str) -> re.Match[str] | None:
+    """Returns what the name of a member says; None for `identity.json` and what may not be there."""
+    return next((found for pattern in _PATTERNS if (found := pattern.fullmatch(name))), None)
+
+
+def bytes_max(name: str) -> int:
+    """Returns how large a member may be.
+
+    Raises:
+        InvalidRequest: No member has such a name.
+    """
+    if name == ABOUT:
+        return _ABOUT_BYTES_MAX
+    found = match(name)
+    if found is None:
+        raise InvalidRequest("archive", f"its member {name[:200]!a} is none that an export writes; remove it")
+    return _PATTERNS[found.re]
+
+
+def _unreadable(name: str, error: ValidationError) -> InvalidRequest:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return InvalidRequest("archive", f"its member {name!r} cannot be read: {place}: {first['msg']}")

@@ -1,0 +1,189 @@
+"""Adds an identity out of an archive, member by member; nothing of it can be found before all of it is there."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import cast
+
+import emotions
+from services.common.errors import InvalidRequest
+from services.memory import file_checks
+from services.memory.archive_format import ABOUT, EXEMPLARS, SAID, About, Said, about, bytes_max, lines, match
+from services.memory.banks import Banks
+from services.memory.checks import check_choice, check_id, check_media_type, check_profile
+from services.memory.clips import check_clip
+from services.memory.consent import check_grants
+from services.memory.conversation import Conversation
+from services.memory.domain import ClipKind, Exemplar, File, Generator, Identity, Reference, ReferenceKind
+from services.memory.emotion_references import encode
+from services.memory.exemplars import Exemplars
+from services.memory.heads import Heads
+from services.memory.keys import Scope, Talk
+from services.memory.leaving import Leaving
+from services.memory.persons import Persons
+from services.memory.records import digest_of, sealed
+from services.memory.registry import Registry
+from services.memory.store import Store
+from services.memory.talks import Talks
+from services.memory.tar import Member, unpacked
+
+
+class Importing:
+    """Imports into `store`; see `Archive.import_`."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        persons: Persons,
+        talks: Talks,
+        exemplars: Exemplars,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._registry, self._persons = store, registry, persons
+        self._talks, self._exemplars, self._clock = talks, exemplars, clock
+
+    def run(self, tenant: str, identity: str, pieces: Iterator[bytes]) -> Identity:
+        """Imports one archive."""
+        check_id("tenant", tenant)
+        members = unpacked(pieces, bytes_max)
+        first = next(members, None)
+        if first is None or first.name != ABOUT:
+            raise InvalidRequest("archive", f"it does not begin with {ABOUT}; send one that an export wrote")
+        who = about(first.content)
+        new = self._checked(tenant, identity or who.id, who)
+        self._registry.check_free(tenant, new.id)
+        scope = Scope(tenant, new.id, new.generation)
+        addition = _Addition(self._store, self._persons, self._talks, self._exemplars, scope, new.references)
+        try:
+            for member in members:
+                addition.put(member)
+            addition.end()
+        except BaseException:
+            addition.withdraw()
+            raise
+        return self._registry.appear(scope, new)
+
+    def _checked(self, tenant: str, identity: str, who: About) -> Identity:
+        """Returns the identity that `who` describes, as its first version."""
+        check_id("identity", identity)
+        check_profile(f"{ABOUT}.profile", who.profile)
+        check_grants(f"{ABOUT}.grants", who.grants)
+        field = f"{ABOUT}.references"
+        file_checks.check_declared(field, [(each.kind, each.size_bytes) for each in who.references], whole=True)
+        if len({each.digest for each in who.references}) < len(who.references):
+            raise InvalidRequest(field, "a file is there twice")
+        if not who.grants:
+            raise InvalidRequest(f"{ABOUT}.grants", "it is empty; nothing was allowed")
+        check_id(f"{ABOUT}.emotion_bank", who.emotion_bank)
+        if not Banks(self._store).has(tenant, who.emotion_bank):
+            problem = f"{who.emotion_bank!r} is unknown here; store that emotion bank first"
+            raise InvalidRequest(f"{ABOUT}.emotion_bank", problem)
+        references = tuple(Reference(each.digest, each.size_bytes, each.kind) for each in who.references)
+        return Identity(
+            id=identity,
+            profile=who.profile,
+            references=references,
+            grants=who.grants,
+            emotion_bank=who.emotion_bank,
+            version=1,
+            changed_at_s=self._clock(),
+            generation=secrets.token_hex(16),
+        )
+
+
+class _Addition:
+    """What is put below the folder of `scope`, of which the head is not there yet."""
+
+    def __init__(
+        self,
+        store: Store,
+        persons: Persons,
+        talks: Talks,
+        exemplars: Exemplars,
+        scope: Scope,
+        references: tuple[Reference, ...],
+    ) -> None:
+        self._store, self._persons, self._talks, self._exemplars = store, persons, talks, exemplars
+        self._scope = scope
+        self._missing = {reference.digest: reference for reference in references}
+        self._talk: Talk | None = None
+
+    def put(self, member: Member) -> None:
+        """Puts a member; its name is one that may be there, its SHA-256 is right."""
+        name, found = member.name, match(member.name)
+        if found is None:
+            raise InvalidRequest("archive", f"its member {name!r} is there again")
+        if name.startswith("references/"):
+            self._reference(member)
+        elif name.startswith("emotions/"):
+            self._emotion(member, Generator(found["generator"]), found["name"])
+        elif name.startswith("exemplars/"):
+            self._exemplars.restore(self._scope, cast("list[Exemplar]", lines(name, member.content, EXEMPLARS)))
+        elif name.startswith("derived/"):
+            file_checks.check_derived(member.content)
+            key = self._scope.derived(ReferenceKind(found["kind"]), found["source"], found["model"])
+            self._store.put(key, sealed(member.content))
+        elif "clip" in found.groupdict():
+            self._clip(member, found["person"], found["conversation"], found["placed"], ClipKind(found["clip"]))
+        else:
+            self._turns(member, found["person"])
+
+    def end(self) -> None:
+        """Looks whether all is there, and everybody."""
+        for digest in self._missing:
+            raise InvalidRequest("archive", f"its member 'references/{digest}' is missing")
+        self._leave()
+
+    def withdraw(self) -> None:
+        """Takes everything back."""
+        Heads(self._store).delete_below(self._scope.folder)
+        if self._talk:
+            Leaving(self._store).end(self._talk)  # It may have got no turn yet.
+
+    def _reference(self, member: Member) -> None:
+        digest = digest_of(member.content)
+        declared = self._missing.get(member.name.removeprefix("references/"))
+        if declared is None:
+            raise InvalidRequest("archive", f"its member {member.name!r} is no file that {ABOUT} names")
+        (came,) = file_checks.came(f"archive: {member.name}", [File(declared.kind, member.content)], since=1)
+        if came != declared:
+            raise InvalidRequest("archive", f"its member {member.name!r} is not what {ABOUT} says of it")
+        self._store.put(self._scope.reference(digest), member.content)
+        del self._missing[digest]
+
+    def _emotion(self, member: Member, generator: Generator, name: str) -> None:
+        wheel = emotions.load()
+        check_choice(f"archive: {member.name}", name, wheel.styles if generator is Generator.VOICE else wheel.classes)
+        check_media_type(f"archive: {member.name}", member.media_type)
+        if not member.content:
+            raise InvalidRequest("archive", f"its member {member.name!r} is empty")
+        self._store.put(self._scope.emotion(generator, name), encode(member.media_type, member.content))
+
+    def _turns(self, member: Member, person: str) -> None:
+        talk = self._known(person)
+        said = cast("list[Said]", lines(member.name, member.content, SAID))
+        for conversation, group in groupby(said, lambda each: each.turn.conversation):
+            if person.startswith("c-") and conversation != person[2:]:
+                raise InvalidRequest("archive", f"its member {member.name!r} has turns of another conversation")
+            self._talks.restore(talk, conversation, [(each.placed, each.turn) for each in group])
+
+    def _clip(self, member: Member, person: str, conversation: str, placed: str, kind: ClipKind) -> None:
+        talk = self._known(person)
+        if Conversation(self._store, talk, conversation).read(placed) is None:
+            self._leave()  # It may have gone with the person.
+            raise InvalidRequest("archive", f"its member {member.name!r} is of a turn that does not stand before it")
+        check_clip(kind, member.content)
+        self._store.put(talk.clip(conversation, placed, kind, digest_of(member.content)), member.content)
+
+    def _known(self, person: str) -> Talk:
+        """Returns the talk of a person, who becomes known when they are not."""
+        if self._talk is None or self._talk.person != person:
+            self._leave()
+            kind, _, name = person.partition("-")
+            self._talk = self._persons.made(self._scope, *((name, "") if kind == "p" else ("", name)))
+        return self._talk
+
+    def _leave(self) -> None:
+        if self._talk:
+            self._persons.check_still(self._talk)

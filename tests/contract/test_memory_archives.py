@@ -1,0 +1,93 @@
+"""Identities as archives, over a real channel and both kinds of stores."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from typing import cast
+
+import grpc
+import pytest
+
+from e3rg.memory.v1 import erasure_pb2
+from e3rg.memory.v1 import identities_pb2 as pb
+from services.common import clients
+from services.memory.store import Store
+from tests.fake_store import FakeStore
+from tests.fakes import PATIENCE_S
+from tests.memory_service import (
+    FILM,
+    PORTRAIT,
+    TENANT,
+    VOICE,
+    Stubs,
+    each,
+    header,
+    held,
+    joined,
+    memory_over,
+    parts,
+    pieces,
+    serving,
+    turn,
+)
+from tests.serving import refused
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture(params=["fake", "s3"])
+def store(request: pytest.FixtureRequest) -> Store:
+    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
+
+
+@pytest.fixture
+async def stubs(store: Store) -> AsyncIterator[Stubs]:
+    async with serving(memory_over(store)) as stubs:
+        yield stubs
+
+
+async def test_an_archive_of_an_identity_makes_another_one_like_it(stubs: Stubs) -> None:
+    await stubs.add(parts(header(), PORTRAIT, VOICE, FILM))
+    await stubs.say(1, person="bob")
+    archive = await joined(stubs.identities.ExportIdentity(pb.ExportIdentityRequest(tenant=TENANT, identity="ada")))
+    requests = [
+        pb.ImportIdentityRequest(header=pb.ImportIdentityHeader(tenant="other", identity="eva")),
+        *(pb.ImportIdentityRequest(content=piece) for piece in pieces(archive)),
+    ]
+    imported = (await clients.ask(stubs.identities.ImportIdentity(), each(requests))).identity
+    assert (imported.id, imported.profile) == ("eva", header().profile)
+    file = pb.GetReferenceRequest(tenant="other", identity="eva", digest=digest_of(FILM))
+    assert await joined(stubs.identities.GetReference(file)) == FILM
+    recalled = await stubs.recall("eva", person="bob", tenant="other")
+    assert [each.user_text for each in recalled.turns] == [turn(1).user_text]
+    with refused(grpc.StatusCode.ALREADY_EXISTS, "eva"):
+        await clients.ask(stubs.identities.ImportIdentity(), each(requests))
+
+
+async def test_what_is_no_archive_leaves_nothing(stubs: Stubs, store: Store) -> None:
+    await stubs.add(parts(header()))
+    archive = await joined(stubs.identities.ExportIdentity(pb.ExportIdentityRequest(tenant=TENANT, identity="ada")))
+    before = held(store)
+    for content in (b"", b"no archive" * 100, archive[: len(archive) // 2], archive.rstrip(b"\0")):
+        requests = [
+            pb.ImportIdentityRequest(header=pb.ImportIdentityHeader(tenant="other")),
+            *(pb.ImportIdentityRequest(content=piece) for piece in pieces(content)),
+        ]
+        for broken in (requests, requests[1:], [*requests, requests[0]]):
+            with refused(grpc.StatusCode.INVALID_ARGUMENT):
+                await clients.ask(stubs.identities.ImportIdentity(), each(broken))
+            assert held(store) == before
+
+
+async def test_a_caller_that_falls_silent_in_an_import_holds_no_thread_when_it_is_gone(stubs: Stubs) -> None:
+    for _ in range(5):  # More than there are threads.
+        call = stubs.identities.ImportIdentity()
+        await call.write(pb.ImportIdentityRequest(header=pb.ImportIdentityHeader(tenant=TENANT)))
+        await call.write(pb.ImportIdentityRequest(content=b"\0" * 100))
+        call.cancel()
+    await stubs.add(parts(header()))
+    request = erasure_pb2.EraseIdentityRequest(tenant=TENANT, identity="ada", asked_by="me")
+    async with asyncio.timeout(PATIENCE_S):
+        await stubs.erasure.EraseIdentity(request)

@@ -1,0 +1,266 @@
+"""What a turn gets out of the memory and leaves in it, through all services with fake models."""
+
+import asyncio
+import io
+import wave
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from typing import cast as typed
+
+import pytest
+
+from e3rg.memory.v1 import exemplars_pb2 as exemplars
+from e3rg.memory.v1 import memory_pb2 as memory
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
+from e3rg.understanding.v1 import understanding_pb2 as understanding
+from services.common.errors import BackendFailed, DeadlineExceeded, FailedPrecondition, NotReady, Overloaded
+from services.mllm.domain import Memory
+from tests.deployment import Cast, deployed
+from tests.fakes import Gate
+from tests.samples import wav
+from tests.serving import CallLog
+from tests.turns import away, header, lost, respond, until
+
+if TYPE_CHECKING:
+    from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
+
+DOG, JOB, THANKS = "My dog is ill.", "I lost my job.", "Thank you."
+TEXT, AUDIO = pb.OUTPUT_TEXT, pb.OUTPUT_AUDIO
+
+Start = Callable[[], Awaitable["Stub"]]
+
+
+@pytest.fixture
+def cast() -> Cast:
+    cast = Cast()
+    cast.add_identity("ada")
+    return cast
+
+
+@pytest.fixture
+async def stub(cast: Cast) -> AsyncIterator["Stub"]:
+    async with deployed(cast) as deployment:
+        channel = deployment.served["orchestrator"].channel
+        yield typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
+
+
+def failing(error: Exception, *methods: str) -> Callable[[str], None]:
+    """Returns a `before` that raises in these methods."""
+
+    def before(method: str) -> None:
+        if method in methods:
+            raise error
+
+    return before
+
+
+async def say(stub: "Stub", *texts: str, **fields: Any) -> None:
+    for text in texts:
+        await respond(stub, header(text, output=TEXT, **fields))
+
+
+# Search
+
+
+async def test_what_was_said_two_turns_earlier_is_found_told_and_given_to_the_writer(stub: "Stub", cast: Cast) -> None:
+    await say(stub, DOG, THANKS, conversation="talk")
+    turn = await respond(stub, header("My dog is better.", conversation="talk", output=TEXT))
+    (hit,) = turn.recalled[0].hits
+    assert (hit.turn.user_text, hit.turns_ago) == (DOG, 2)
+    (given,) = cast.lead.orders[-1].memories
+    assert given == Memory(DOG, "sad", 2, given.age_s, hit.similarity)
+    assert 0 < given.age_s < 60
+    assert turn.kinds.index("recalled") < turn.kinds.index("text")
+    assert turn.timings["search"].end_s <= turn.timings["turn"].end_s
+
+
+async def test_what_was_said_just_now_is_not_searched_for(stub: "Stub", cast: Cast) -> None:
+    await say(stub, THANKS, DOG, conversation="talk")
+    turn = await respond(stub, header(DOG, conversation="talk", output=TEXT))
+    assert turn.recalled == []
+    assert list(cast.memory.sought[-1].without) == [turn.identity.turns[-1].id]
+
+
+async def test_all_that_a_person_said_is_searched_and_nothing_of_another(stub: "Stub", cast: Cast) -> None:
+    await say(stub, DOG, conversation="monday", person="bob")
+    await say(stub, "My dog is gone.", conversation="talk", person="eve")
+    await say(stub, "My dog is old.", conversation="elsewhere")
+    turn = await respond(stub, header("My dog is better.", conversation="tuesday", person="bob", output=TEXT))
+    assert [(hit.turn.user_text, hit.turns_ago) for hit in turn.recalled[0].hits] == [(DOG, 0)]
+    assert cast.lead.orders[-1].memories[0].turns_ago == 0
+    asked = cast.memory.sought[-1]
+    assert (asked.tenant, asked.person, asked.conversation, asked.here) == ("default", "bob", "", "tuesday")
+
+
+async def test_a_typed_message_is_searched_while_it_is_voted_on(stub: "Stub", cast: Cast, calls: CallLog) -> None:
+    cast.text.before = gate = Gate("predict")
+    answering = asyncio.create_task(respond(stub, header(conversation="talk", output=TEXT)))
+    await gate.reached()
+    await calls.ended("Search")
+    assert "Understand" not in {call.method for call in calls.calls}
+    gate.open()
+    assert (await answering).done.turn
+
+
+async def test_a_spoken_message_is_searched_by_its_words(stub: "Stub", cast: Cast) -> None:
+    await say(stub, DOG, THANKS, conversation="talk")
+    cast.lead.transcript = type(cast.lead.transcript)("My dog is better.", "en", 0.1)
+    content = wav()
+    request = header("", conversation="talk", audio_size_bytes=len(content), output=TEXT)
+    turn = await respond(stub, request, pb.RespondRequest(audio=content))
+    assert [hit.turn.user_text for hit in turn.recalled[0].hits] == [DOG]
+
+
+async def test_examples_of_answers_are_given_to_the_writer(stub: "Stub", cast: Cast) -> None:
+    example = exemplars.Exemplar(user_text="I lost my dog.", user_emotion="sad", reply_text="What was it called?")
+    cast.memory.exemplars = [example, exemplars.Exemplar(user_text="Hello!", user_emotion="joyful", reply_text="Hi.")]
+    turn = await respond(stub, header(output=TEXT))
+    (given,) = cast.lead.orders[-1].examples
+    assert (given.user_text, given.user_emotion, given.reply_text) == ("I lost my dog.", "sad", "What was it called?")
+    assert turn.degraded == []
+
+
+async def test_nobody_waits_long_for_what_is_searched_and_the_reply_says_so(
+    stub: "Stub", cast: Cast, calls: CallLog
+) -> None:
+    await say(stub, DOG, THANKS, conversation="talk")
+    cast.memory.before = gate = Gate("Search")
+    turn = await respond(stub, header("My dog is better.", conversation="talk", output=TEXT))
+    assert (turn.recalled, lost(turn)) == ([], [("search", "earlier turns that are like the message")])
+    assert turn.degraded[0].reason.startswith("not found within 0.3 s")
+    assert [call.status for call in await calls.ended("Search", 3)][-1] == "CANCELLED"
+    gate.open()
+
+
+@pytest.mark.parametrize(
+    ("method", "dropped"),
+    [("Search", "earlier turns that are like the message"), ("SearchExemplars", "examples of answers")],
+)
+async def test_a_search_that_fails_is_told_and_fails_no_turn(
+    stub: "Stub", cast: Cast, method: str, dropped: str
+) -> None:
+    cast.memory.before = failing(BackendFailed("no such vectors"), method)
+    turn = await respond(stub, header(conversation="talk", output=TEXT))
+    assert lost(turn) == [("search", dropped)]
+    assert turn.done.turn
+
+
+async def test_nothing_is_searched_where_nothing_is_kept(stub: "Stub", cast: Cast) -> None:
+    cast.add_identity("shy", ("infer_emotion",))
+    await say(stub, JOB, identity="shy", conversation="talk")
+    await say(stub, JOB)
+    assert cast.memory.sought == []
+    cast.memory.before = failing(FailedPrecondition("keep_turns ended on 2026-01-31"), "Search")
+    assert (await respond(stub, header(conversation="talk", output=TEXT))).degraded == []
+
+
+async def test_a_memory_whose_store_is_away_is_told_with_the_age_of_what_it_knows(stub: "Stub", cast: Cast) -> None:
+    cast.memory.stale_s = 12.4
+    turn = await respond(stub, header(conversation="talk", output=TEXT))
+    assert lost(turn) == [("recall", "what was remembered since")]
+    assert turn.degraded[0].reason.endswith("this is what was known 12 s ago")
+    assert (turn.identity.stale_s, cast.memory.sought, "search" in turn.timings) == (12.4, [], False)
+
+
+async def test_identities_of_another_tenant_are_others(stub: "Stub", cast: Cast) -> None:
+    cast.add_identity("ada", tenant="acme")
+    await say(stub, JOB, tenant="acme", conversation="talk")
+    (kept,) = cast.memory.remembered
+    assert (kept.tenant, list(cast.memory.turns)) == ("acme", [("acme", "ada", "(talk)")])
+
+
+# Remember
+
+
+async def test_a_turn_is_kept_with_how_it_was_decided_and_who_took_part(stub: "Stub", cast: Cast) -> None:
+    turn = await respond(stub, header(conversation="talk", person="bob"))
+    (kept,) = cast.memory.remembered
+    assert (kept.person, kept.conversation, kept.turn.id) == ("bob", "talk", turn.done.turn)
+    assert kept.turn.user_intensity == pytest.approx(turn.understood.emotion.intensity)
+    assert understanding.UnderstandResponse.FromString(kept.turn.vote_record) == turn.understood
+    assert dict(kept.turn.variants) == {
+        "mllm text": "text vvvvvvvvvvvv",
+        "mllm face": "face vvvvvvvvvvvv",
+        "mllm lead": "lead vvvvvvvvvvvv",
+        "tts": "fake 555555555555",
+        "video": "fake ffffffffffff",
+    }
+    assert {"recall", "decode", "vote", "search", "reply"} <= kept.turn.timings_s.keys()
+    assert all(seconds >= 0 for seconds in kept.turn.timings_s.values())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotReady("the store is away; retry"), Overloaded("8 requests wait", 0.1), DeadlineExceeded("nothing came in 5 s")],
+)
+async def test_a_memory_that_comes_back_in_time_keeps_the_turn_once(stub: "Stub", cast: Cast, error: Exception) -> None:
+    tries: list[str] = []
+
+    def away_at_first(method: str) -> None:
+        tries.append(method)
+        if method == "Remember" and tries.count(method) <= 4:  # the channel itself tries it three times
+            raise error
+
+    cast.memory.before = away_at_first
+    turn = await respond(stub, header(conversation="talk", output=TEXT))
+    assert turn.degraded == []
+    assert [kept.id for kept in cast.memory.turns["default", "ada", "(talk)"]] == [turn.done.turn]
+
+
+async def test_speech_and_film_do_not_wait_for_the_memory(stub: "Stub", cast: Cast) -> None:
+    cast.memory.before = gate = Gate("Remember")
+    call = stub.Respond(iter([header(conversation="talk")]), timeout=20)
+    await gate.reached()
+    while (await until(call, "timing")).timing.stage != "video":
+        pass
+    gate.open()
+    assert (await until(call, "done")).done.turn
+
+
+async def test_cancelling_a_turn_ends_the_wait_for_the_memory(stub: "Stub", cast: Cast, calls: CallLog) -> None:
+    cast.memory.before = away("Remember")
+    call = stub.Respond(iter([header(conversation="talk", output=TEXT)]), timeout=20)
+    await calls.ended("Remember", 4)
+    call.cancel()
+    assert [ended.status for ended in await calls.ended("Respond")] == ["CANCELLED"]
+
+
+# Clips
+
+
+async def test_speech_and_film_of_a_reply_are_kept_with_its_turn(stub: "Stub", cast: Cast) -> None:
+    turn = await respond(stub, header(conversation="talk", keep_clips=True))
+    speech = cast.memory.clips[turn.done.turn, memory.CLIP_KIND_SPEECH]
+    film = cast.memory.clips[turn.done.turn, memory.CLIP_KIND_VIDEO]
+    with wave.open(io.BytesIO(speech), "rb") as heard:
+        assert (heard.getframerate(), heard.getnchannels(), heard.getsampwidth()) == (16_000, 1, 2)
+        assert heard.readframes(heard.getnframes()) == b"".join(chunk.samples for chunk in turn.audio)
+    assert film == b"".join(chunk.content for chunk in turn.video)
+    assert turn.timings["keep_clips"].start_s >= turn.timings["video"].end_s - 0.01
+    assert turn.degraded == []
+
+
+async def test_only_what_is_asked_for_and_made_is_kept(stub: "Stub", cast: Cast) -> None:
+    await respond(stub, header(conversation="talk"))
+    assert not cast.memory.clips
+    turn = await respond(stub, header(conversation="talk", keep_clips=True, output=AUDIO))
+    assert list(cast.memory.clips) == [(turn.done.turn, memory.CLIP_KIND_SPEECH)]
+    turn = await respond(stub, header(conversation="talk", keep_clips=True, output=TEXT))
+    assert "keep_clips" not in turn.timings
+    assert len(cast.memory.clips) == 1
+
+
+async def test_a_clip_that_cannot_be_kept_is_told_and_the_turn_is_kept(stub: "Stub", cast: Cast) -> None:
+    cast.memory.before = failing(BackendFailed("full"), "PutClip")
+    turn = await respond(stub, header(conversation="talk", keep_clips=True, output=AUDIO))
+    assert lost(turn) == [("keep_clips", "the recording of the speech")]
+    assert turn.degraded[0].reason.startswith("memory: ")
+    assert turn.done.turn
+
+
+async def test_without_the_turn_its_clips_are_not_kept(stub: "Stub", cast: Cast) -> None:
+    cast.memory.before = failing(BackendFailed("full"), "Remember")
+    turn = await respond(stub, header(conversation="talk", keep_clips=True, output=AUDIO))
+    assert lost(turn) == [("remember", "the memory of this turn")]
+    assert not cast.memory.clips

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from benchmarks.memory_recall import TURNS, gets_ms, recalls_ms
 from services.memory.backends.filesystem import FilesystemBackend
-from services.memory.embedder import SentenceEmbedder
 from services.memory.store import Store
 from services.memory.vectors.block import Row
+from services.memory.vectors.embedder import SentenceEmbedder
 from services.memory.vectors.index import Vectors
 from services.memory.vectors.nearest import Wanted
 from tests.s3_server import WEED, S3Server, open_store, wait_for

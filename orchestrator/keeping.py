@@ -88,8 +88,8 @@ class Keeper:
     ) -> str:
         """Keeps what was said; returns the turn's id, empty when it is not kept: the caller is told why.
 
-        A memory that is away, full or silent is asked again until the turn's time is over; for the same turn, so that one
-        whose answer was lost is not kept twice.
+        A memory that is away, full or silent is asked again until the turn's time is over; for the same turn, so that
+        one whose answer was lost is not kept twice.
         """
         header, start_s = self._header, time.monotonic()
         if not header.conversation:

@@ -116,7 +116,7 @@ class Memory:
     async def derived(
         self, tenant: str, identity: identities_pb2.Identity, digests: Sequence[str], model_digest: str
     ) -> bytes:
-        """Reads what a model derived from files of an identity; empty when it is not there in time: it can be derived again."""
+        """Reads what a model derived from files of an identity; empty when it is not there in time: derive it again."""
         request = identities_pb2.GetDerivedRequest(
             tenant=tenant, identity=identity.id, reference_digests=digests, model_digest=model_digest
         )

@@ -5,12 +5,12 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 
-from services.memory.archive import Archive
+from services.memory.archive.archive import Archive
+from services.memory.archive.tar import Member
 from services.memory.domain import Change, ClipKind, Exemplar, Generator
-from services.memory.embedding import Embedding
-from services.memory.emotion_references import EmotionReferences
-from services.memory.exemplars import Exemplars
-from services.memory.tar import Member
+from services.memory.registry.emotion_references import EmotionReferences
+from services.memory.registry.exemplars import Exemplars
+from services.memory.vectors.embedding import Embedding
 from tests.fake_store import FakeStore
 from tests.talking import MP4, TENANT, WAV, Clock, Replica, turn
 

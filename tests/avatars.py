@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from services.memory import keys
-from services.memory.banks import Banks
 from services.memory.domain import (
     Change,
     EmotionBank,
@@ -18,7 +17,8 @@ from services.memory.domain import (
 )
 from services.memory.keys import Scope
 from services.memory.records import digest_of
-from services.memory.registry import Registry
+from services.memory.registry.banks import Banks
+from services.memory.registry.registry import Registry
 from services.memory.store import Store, content_of
 from tests.talking import TENANT, Clock, keys_of
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from services.memory import keys
 from services.memory.domain import Audit, ClipKind
-from services.memory.erasing import Eraser
-from services.memory.heads import IDENTITIES
+from services.memory.forgetting.erasing import Eraser
+from services.memory.registry.heads import IDENTITIES
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, WAV, Clock, Replica, turn
 

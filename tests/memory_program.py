@@ -21,13 +21,13 @@ from typing import cast
 from services.common import backends
 from services.common.errors import NotFound
 from services.memory import keys
-from services.memory.archive import Archive
+from services.memory.archive.archive import Archive
 from services.memory.domain import Change, ClipKind, Grant
-from services.memory.embedding import Embedding
-from services.memory.erasing import Eraser
-from services.memory.exemplars import Exemplars
+from services.memory.forgetting.erasing import Eraser
 from services.memory.layout import check_layout
+from services.memory.registry.exemplars import Exemplars
 from services.memory.store import Entry, Object, Same, Store
+from services.memory.vectors.embedding import Embedding
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, WAV, Replica, turn
 

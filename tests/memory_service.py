@@ -28,9 +28,9 @@ from services.common import clients, server
 from services.common.inference import InferenceQueue
 from services.memory.memory import Memory
 from services.memory.opening import Opening
-from services.memory.servicers import SERVICES, register
-from services.memory.servicers.desk import Desk, Queues
+from services.memory.servicer import SERVICES, register
 from services.memory.store import Store, content_of
+from services.memory.wire.desk import Desk, Queues
 from tests.fakes import PATIENCE_S
 from tests.talking import WordEmbedder
 

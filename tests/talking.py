@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.domain import File, Grant, NewIdentity, Profile, ReferenceKind, Turn, Use
-from services.memory.embedding import Embedding
 from services.memory.keys import Scope, Talk
-from services.memory.persons import Persons
-from services.memory.registry import Registry
+from services.memory.registry.registry import Registry
 from services.memory.store import Store
-from services.memory.talks import Talks
+from services.memory.talks.persons import Persons
+from services.memory.talks.talks import Talks
+from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 from tests.fake_store import FakeStore
 

@@ -8,15 +8,15 @@ from typing import cast
 import emotions
 from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
-from services.memory.embedder import SentenceEmbedder
+from services.memory.forgetting.upkeep import Upkeep
 from services.memory.memory import Memory
 from services.memory.opening import Opening
-from services.memory.ready import ready_identities
-from services.memory.servicers import SERVICES, register
-from services.memory.servicers.desk import Desk, Queues
+from services.memory.registry.ready import ready_identities
+from services.memory.servicer import SERVICES, register
 from services.memory.settings import MemorySettings
 from services.memory.store import Store
-from services.memory.upkeep import Upkeep
+from services.memory.vectors.embedder import SentenceEmbedder
+from services.memory.wire.desk import Desk, Queues
 
 
 async def main(started: asyncio.Event) -> None:

@@ -90,7 +90,6 @@ class Cached:
         ahead_from_s: float = AHEAD_FROM_S,
     ) -> None:
         self._store = store
-        self._keep_s = keep_s
         self._clock = clock
         self._held = Held(bytes_max, keep_s, clock)
         self._ahead_from_s = ahead_from_s
@@ -200,7 +199,7 @@ class Cached:
         if call is None:
             return self._ask(request)
         call.asked.append(request)
-        copy = self._standing_in(request)
+        copy = self._held.get(request, use=False)  # Asking makes what was said no younger.
         if call.stale_s:  # It was away a moment ago: this call waits for it no more.
             if copy is None:
                 raise _unknown()
@@ -215,7 +214,7 @@ class Cached:
 
     def _patiently(self, request: _Request) -> _Answer:
         """Asks the store; not for long when something can stand in for it."""
-        with deadline.within(PATIENCE_S) if self._standing_in(request) else nullcontext():
+        with deadline.within(PATIENCE_S) if self._held.get(request, use=False) else nullcontext():
             return self._ask(request)
 
     def _ask(self, request: _Request) -> _Answer:
@@ -232,11 +231,6 @@ class Cached:
         now = before if isinstance(found, Same) else found
         self._held.keep(request, now, len(now.content) if now else 0, number)
         return now
-
-    def _standing_in(self, request: _Request) -> Copy | None:
-        """Returns what the store said of late. That it is asked of does not make it younger."""
-        copy = self._held.get(request, use=False)
-        return copy if copy and self._clock() - copy.known_s < self._keep_s else None
 
     def _stale(self, call: Call, copy: Copy) -> _Answer:
         metrics.READS.labels("stale").inc()

@@ -4,27 +4,27 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from services.common.errors import NotReady
-from services.memory.archive import Archive
-from services.memory.audits import Audits
-from services.memory.banks import Banks
+from services.memory.archive.archive import Archive
 from services.memory.cache import Cached
 from services.memory.checks import check_handle
 from services.memory.domain import NewIdentity, Recollection, Turn
-from services.memory.embedder import Embedder
-from services.memory.embedding import Embedding
-from services.memory.emotion_references import EmotionReferences
-from services.memory.erasing import Eraser
-from services.memory.exemplars import Exemplars
-from services.memory.expiring import Expired
+from services.memory.forgetting.audits import Audits
+from services.memory.forgetting.erasing import Eraser
+from services.memory.forgetting.expiring import Expired
+from services.memory.forgetting.retention import Retentions
+from services.memory.forgetting.sweeping import Sweeper
 from services.memory.keys import Scope
 from services.memory.layout import check_layout
-from services.memory.persons import Persons
-from services.memory.registry import Registry
-from services.memory.retention import Retentions
+from services.memory.registry.banks import Banks
+from services.memory.registry.emotion_references import EmotionReferences
+from services.memory.registry.exemplars import Exemplars
+from services.memory.registry.registry import Registry
 from services.memory.store import Store
-from services.memory.sweeping import Sweeper
-from services.memory.talks import Talks
-from services.memory.trajectory import trajectory
+from services.memory.talks.persons import Persons
+from services.memory.talks.talks import Talks
+from services.memory.talks.trajectory import trajectory
+from services.memory.vectors.embedder import Embedder
+from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 
 CACHE_BYTES = 256 * 2**20

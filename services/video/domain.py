@@ -193,7 +193,7 @@ class Studio:
 
     def __init__(self, backend: Backend, rigs_max: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._backend = backend
-        self._rigs: LastUsed[str, _Known] = LastUsed(rigs_max, keep_s=RIG_KEEP_S, clock=clock)
+        self._rigs: LastUsed[bytes, _Known] = LastUsed(rigs_max, keep_s=RIG_KEEP_S, clock=clock)
 
     def drop_unused(self) -> None:
         """Drops the rigs that nobody has filmed with for long; every use of another does so too."""
@@ -221,23 +221,22 @@ class Studio:
         Raises:
             InvalidRequest: There is not exactly one usable face.
         """
-        was_known, started_s = digest in self._rigs, time.monotonic()
+        packed = packed if packed.startswith(self._key(digest)) else b""
+        was_known, started_s = self._name(digest, packed) in self._rigs, time.monotonic()
         known = self._find(digest, image, packed)
         rig_s = 0.0 if was_known or known.is_out else time.monotonic() - started_s
-        if was_known and packed.startswith(self._key(digest)):
-            known.is_out = True
         return Rigged(known.rig, rig_s, self._hand_out(digest, known))
 
     def _find(self, digest: str, image: Callable[[], NDArray[np.uint8]], packed: bytes) -> _Known:
         def make() -> _Known:
-            if packed.startswith(self._key(digest)):
+            if packed:
                 try:
                     return _Known(self._backend.unpack(_unsealed(packed), image), is_out=True)
                 except ValueError as problem:
                     _log.warning("a rigged face cannot be read and is rigged again: %s", problem)
             return _Known(self._backend.prepare(Portrait(digest, image())), is_out=False)
 
-        return self._rigs.get(digest, make)
+        return self._rigs.get(self._name(digest, packed), make)
 
     def _hand_out(self, digest: str, known: _Known) -> bytes:
         if known.is_out:
@@ -246,6 +245,13 @@ class Studio:
         content = self._backend.pack(known.rig)
         packed = self._key(digest) + hashlib.sha256(content).digest() + content
         return packed if content and len(packed) <= PACKED_BYTES_MAX else b""
+
+    def _name(self, digest: str, packed: bytes) -> bytes:
+        """What a rig is remembered by: one that was brought serves only who brings the same.
+
+        It may come out of an archive that somebody has made up, and others have the same portrait.
+        """
+        return self._key(digest) + hashlib.sha256(packed).digest()
 
     def _key(self, digest: str) -> bytes:
         """What a rig depends on, as 32 bytes."""

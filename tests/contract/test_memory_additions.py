@@ -10,8 +10,8 @@ from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common import clients
 from services.common.errors import Overloaded
-from services.memory.servicers import SERVICES
-from services.memory.servicers.uploads import Declared, Uploads
+from services.memory.servicer import SERVICES
+from services.memory.wire.uploads import Declared, Uploads
 from tests.fake_store import FakeStore
 from tests.fakes import PATIENCE_S
 from tests.memory_service import (

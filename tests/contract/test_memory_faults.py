@@ -15,7 +15,7 @@ from services.common import backends, server
 from services.common.errors import NotReady
 from services.memory.backends.s3 import S3Backend
 from services.memory.opening import Opening
-from services.memory.ready import ready_identities
+from services.memory.registry.ready import ready_identities
 from tests.fake_store import FakeStore
 from tests.fakes import Gate, fail, go_on
 from tests.memory_service import (

@@ -20,8 +20,8 @@ from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from emotions import Wheel
 from services.common.errors import NotReady
-from services.memory.servicers import register
-from services.memory.servicers.desk import Desk
+from services.memory.servicer import register
+from services.memory.wire.desk import Desk
 from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, deployed
 from tests.fake_store import FakeStore
 from tests.memory_service import Stubs, memory_over, queues

@@ -8,7 +8,7 @@ import pytest
 from services.common.errors import AlreadyExists, NotFound, NotReady
 from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
-from services.memory.erasing import Eraser
+from services.memory.forgetting.erasing import Eraser
 from services.memory.keys import Scope
 from services.memory.store import Store
 from tests.avatars import ADA, digest, named, reader_of, registry

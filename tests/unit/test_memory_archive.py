@@ -8,7 +8,7 @@ import pytest
 from services.common.errors import AlreadyExists, Conflict, Damaged, InvalidRequest, NotFound
 from services.memory import keys
 from services.memory.domain import Change, ClipKind, File, ReferenceKind, Use
-from services.memory.erasing import Eraser
+from services.memory.forgetting.erasing import Eraser
 from tests.archiving import OTHER, PORTRAIT, House, members, pieces
 from tests.talking import MP4, TENANT, keys_of, once, turn
 

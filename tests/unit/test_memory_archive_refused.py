@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from services.common.errors import InvalidRequest, TooLarge
-from services.memory.tar import Member, packed
+from services.memory.archive.tar import Member, packed
 from tests.archiving import OTHER, PORTRAIT, House, members
 from tests.talking import TENANT
 

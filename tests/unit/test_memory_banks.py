@@ -11,9 +11,9 @@ import emotions
 from services.common.errors import Damaged, InvalidRequest, NotFound
 from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
-from services.memory.banks import Banks
 from services.memory.domain import EmotionBank
 from services.memory.records import sealed
+from services.memory.registry.banks import Banks
 from services.memory.store import Store
 from tests.avatars import ADA, read, registry
 from tests.fake_store import FakeStore

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from services.common.errors import InvalidRequest, TooLarge
-from services.memory import checks, file_checks
+from services.memory import checks
 from services.memory.domain import File, NewIdentity, ReferenceKind
-from services.memory.registry import Registry
+from services.memory.registry import file_checks
+from services.memory.registry.registry import Registry
 from tests.avatars import ADA, digest, film, portrait, voice
 from tests.fake_store import FakeStore
 from tests.talking import TENANT

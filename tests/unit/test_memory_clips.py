@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from services.common.errors import Damaged, FailedPrecondition, InvalidRequest, NotFound, TooLarge
-from services.memory import clips
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import Clip, ClipKind, Use
 from services.memory.records import digest_of
 from services.memory.store import Store
+from services.memory.talks import clips
 from tests.fake_store import FakeStore
 from tests.talking import MP4, TENANT, WAV, Replica, keys_of, killed_at, once, turn
 

@@ -8,7 +8,7 @@ import pytest
 
 from services.common.errors import FailedPrecondition, InvalidRequest, TooLarge
 from services.memory.domain import Change, Grant, Use
-from services.memory.registry import Registry
+from services.memory.registry.registry import Registry
 from tests.avatars import ADA, digest, film, grants, portrait, voice
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, Clock

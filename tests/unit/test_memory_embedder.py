@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.common.weights import digest_of
-from services.memory.embedder import SentenceEmbedder
+from services.memory.vectors.embedder import SentenceEmbedder
 
 MODELS_DIR = Path(".models")
 

@@ -8,12 +8,13 @@ import pytest
 
 import emotions
 from services.common.errors import Damaged, FailedPrecondition, InvalidRequest, NotFound, TooLarge
-from services.memory import emotion_references, keys
+from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import Change, EmotionReference, Generator, Use
-from services.memory.emotion_references import EmotionReferences
-from services.memory.erasing import Eraser
+from services.memory.forgetting.erasing import Eraser
 from services.memory.records import digest_of
+from services.memory.registry import emotion_references
+from services.memory.registry.emotion_references import EmotionReferences
 from services.memory.store import Store
 from tests.avatars import ADA, change, grants, read, registry
 from tests.fake_store import FakeStore

@@ -9,13 +9,13 @@ import pytest
 
 from services.common.errors import InvalidRequest, NotFound
 from services.memory import keys
-from services.memory.audits import Audits
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import ClipKind, Generator
-from services.memory.emotion_references import EmotionReferences
-from services.memory.erasing import CLOSED_AFTER_S, Eraser
+from services.memory.forgetting.audits import Audits
+from services.memory.forgetting.erasing import CLOSED_AFTER_S, Eraser
 from services.memory.keys import Scope
-from services.memory.registry import Registry
+from services.memory.registry.emotion_references import EmotionReferences
+from services.memory.registry.registry import Registry
 from services.memory.store import Store, content_of
 from services.memory.vectors.block import unit
 from tests.fake_store import FakeStore

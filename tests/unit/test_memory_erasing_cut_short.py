@@ -8,9 +8,9 @@ import pytest
 
 from services.common.errors import NotFound, NotReady
 from services.memory import keys
-from services.memory.audits import Audits
-from services.memory.registry import Registry
-from services.memory.taking import TAKEN_UP_AFTER_S
+from services.memory.forgetting.audits import Audits
+from services.memory.forgetting.taking import TAKEN_UP_AFTER_S
+from services.memory.registry.registry import Registry
 from tests.erasing import ERASE, eraser, make, others, what_stays
 from tests.talking import TENANT, Clock, keys_of, killed_at
 

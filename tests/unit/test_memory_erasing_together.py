@@ -8,12 +8,12 @@ import pytest
 
 from services.common.errors import AlreadyExists, NotFound, NotReady
 from services.memory import keys
-from services.memory.audits import Audits
 from services.memory.domain import Audit
-from services.memory.erasing import CLOSED_AFTER_S, Eraser
+from services.memory.forgetting.audits import Audits
+from services.memory.forgetting.erasing import CLOSED_AFTER_S, Eraser
+from services.memory.forgetting.taking import TAKEN_UP_AFTER_S
 from services.memory.keys import Scope
-from services.memory.registry import Registry
-from services.memory.taking import TAKEN_UP_AFTER_S
+from services.memory.registry.registry import Registry
 from tests.erasing import ERASE, eraser, head_of_an_addition, keys_of_marks, make, others, what_stays
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, Clock, Replica, keys_of, killed_at, new, once, turn

@@ -7,10 +7,10 @@ import pytest
 
 from services.common.errors import InvalidRequest, NotFound
 from services.memory.domain import Exemplar, File, Grant, NewIdentity, Profile, ReferenceKind
-from services.memory.embedder import SentenceEmbedder
-from services.memory.embedding import Embedding
-from services.memory.exemplars import Exemplars
-from services.memory.registry import Registry
+from services.memory.registry.exemplars import Exemplars
+from services.memory.registry.registry import Registry
+from services.memory.vectors.embedder import SentenceEmbedder
+from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 from tests.fake_store import FakeStore
 

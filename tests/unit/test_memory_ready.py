@@ -9,9 +9,9 @@ import pytest
 from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import ReferenceKind, Use
-from services.memory.erasing import Eraser
-from services.memory.ready import file_of, ready_identities
-from services.memory.registry import Registry
+from services.memory.forgetting.erasing import Eraser
+from services.memory.registry.ready import file_of, ready_identities
+from services.memory.registry.registry import Registry
 from services.memory.store import Store
 from tests.avatars import ADA, named, reader_of, registry
 from tests.fake_store import FakeStore

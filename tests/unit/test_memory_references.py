@@ -10,7 +10,7 @@ import pytest
 from services.common.errors import Damaged, FailedPrecondition, InvalidRequest, NotFound, TooLarge
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import Change, File, Use
-from services.memory.erasing import Eraser
+from services.memory.forgetting.erasing import Eraser
 from services.memory.store import Store
 from tests.avatars import ADA, MODEL, change, derived, digest, film, grants, portrait, read, registry, voice
 from tests.fake_store import FakeStore

@@ -12,8 +12,8 @@ from services.common.errors import AlreadyExists, Damaged, InvalidRequest, NotFo
 from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import Change, Generator
-from services.memory.emotion_references import EmotionReferences
-from services.memory.erasing import Eraser
+from services.memory.forgetting.erasing import Eraser
+from services.memory.registry.emotion_references import EmotionReferences
 from services.memory.store import Store
 from tests.avatars import ADA, MODEL, digest, named, portrait, read, registry, voice
 from tests.fake_store import FakeStore

@@ -8,10 +8,10 @@ import pytest
 from services.common.errors import Damaged, InvalidRequest, NotFound, NotReady
 from services.memory import keys
 from services.memory.domain import ClipKind, Retention
-from services.memory.erasing import Eraser
-from services.memory.expiring import Expired
-from services.memory.retention import DAYS_MAX, Retentions
-from services.memory.sweeping import EXPIRING_EVERY_S, STEPS_A_SWEEP, Sweeper
+from services.memory.forgetting.erasing import Eraser
+from services.memory.forgetting.expiring import Expired
+from services.memory.forgetting.retention import DAYS_MAX, Retentions
+from services.memory.forgetting.sweeping import EXPIRING_EVERY_S, STEPS_A_SWEEP, Sweeper
 from services.memory.vectors.tidying import ERASURE_KEPT_S
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, WAV, Clock, Replica, keys_of, killed_at, once, turn

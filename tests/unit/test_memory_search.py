@@ -6,9 +6,9 @@ import pytest
 
 from services.common.errors import FailedPrecondition, InvalidRequest, NotFound, TooLarge
 from services.memory import keys
-from services.memory.conversation import BYTES_MAX, Conversation
 from services.memory.domain import Hit, Sought, Use
-from services.memory.embedding import KEPT_MAX, Embedding
+from services.memory.talks.conversation import BYTES_MAX, Conversation
+from services.memory.vectors.embedding import KEPT_MAX, Embedding
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, Clock, Replica, WordEmbedder, keys_of, once, turn
 

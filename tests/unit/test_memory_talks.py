@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from services.common.errors import Damaged, FailedPrecondition, InvalidRequest, NotFound, NotReady
-from services.memory import conversation, keys
+from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
-from services.memory.conversation import PLACES, Place
 from services.memory.domain import Use
 from services.memory.store import Store, content_of
-from services.memory.talks import tidies_up
+from services.memory.talks import conversation
+from services.memory.talks.conversation import PLACES, Place
+from services.memory.talks.talks import tidies_up
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, Replica, keys_of, killed_at, once, turn
 

@@ -6,7 +6,7 @@ import pytest
 
 import emotions
 from services.memory.domain import Trajectory, Turn
-from services.memory.trajectory import HALF_LIFE_S, trajectory
+from services.memory.talks.trajectory import HALF_LIFE_S, trajectory
 
 NOW_S = 1_800_000_000.0
 LABELS = emotions.load().labels

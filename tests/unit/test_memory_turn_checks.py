@@ -8,7 +8,7 @@ import pytest
 
 from services.common.errors import InvalidRequest, TooLarge
 from services.memory.domain import Turn
-from services.memory.turn_checks import check_turn
+from services.memory.talks.turn_checks import check_turn
 from tests.talking import turn
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from services.common.errors import InvalidRequest
-from services.memory import conversation
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.store import Store
+from services.memory.talks import conversation
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, Replica, turn
 

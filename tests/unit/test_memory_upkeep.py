@@ -5,9 +5,9 @@ import asyncio
 from services.common.errors import NotReady
 from services.common.inference import InferenceQueue
 from services.memory import metrics
-from services.memory.expiring import Expired
+from services.memory.forgetting.expiring import Expired
+from services.memory.forgetting.upkeep import Upkeep
 from services.memory.memory import Memory
-from services.memory.upkeep import Upkeep
 from tests.fake_store import FakeStore
 from tests.fakes import PATIENCE_S
 from tests.talking import WordEmbedder

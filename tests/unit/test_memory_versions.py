@@ -10,7 +10,7 @@ from services.common.errors import Damaged, FailedPrecondition, InvalidRequest, 
 from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import Change, Use
-from services.memory.erasing import Eraser
+from services.memory.forgetting.erasing import Eraser
 from services.memory.store import Store
 from tests.avatars import (
     ADA,

@@ -11,7 +11,7 @@ from services.common.errors import Conflict, NotFound
 from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import Change
-from services.memory.erasing import Eraser
+from services.memory.forgetting.erasing import Eraser
 from services.memory.store import Store
 from tests.avatars import ADA, BIG, HEAD, added, change, digest, film, kept, named, reader_of, registry, voice
 from tests.fake_store import FakeStore

@@ -44,7 +44,16 @@ def test_a_rigged_face_is_handed_out_to_the_first_that_does_not_bring_it() -> No
     elsewhere = Studio(other, rigs_max=1)
     brought = elsewhere.rig("a", unread, first.packed)
     assert (brought.rig_s, brought.packed, other.prepared, other.restored) == (0, b"", [], [one.packed])
-    assert elsewhere.rig("a", unread).packed == b""
+
+
+def test_a_rigged_face_that_was_brought_is_shown_to_nobody_else() -> None:
+    face = FakeFace()
+    packed = Studio(FakeFace(), rigs_max=1).rig("a", white).packed
+    studio = Studio(face, rigs_max=2)
+    brought = studio.rig("a", unread, packed).rig
+    own = studio.rig("a", white).rig
+    assert (own is brought, len(face.prepared)) == (False, 1)
+    assert studio.rig("a", unread, packed).rig is brought
 
 
 def test_a_face_that_was_checked_here_is_not_handed_out_to_who_brings_it() -> None:

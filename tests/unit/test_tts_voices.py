@@ -37,6 +37,16 @@ def test_recordings_are_decoded_once_and_not_where_the_fitted_voice_is_sent() ->
         assert voices.fit([REFERENCE.digest], ANNA, sent, unread).fit_s == 0
 
 
+def test_a_fitted_voice_that_was_sent_is_heard_from_nobody_else() -> None:
+    model = FakeVoice()
+    packed = Voices(FakeVoice(), 4).fit([REFERENCE.digest], ANNA, b"", read).packed
+    voices = Voices(model, 4)
+    sent = voices.fit([REFERENCE.digest], ANNA, packed, unread).voice
+    own = voices.fit([REFERENCE.digest], ANNA, b"", read).voice
+    assert (own is sent, len(model.prepared)) == (False, 1)
+    assert voices.fit([REFERENCE.digest], ANNA, packed, unread).voice is sent
+
+
 def test_a_voice_is_gone_so_long_after_its_last_use_also_when_nobody_speaks() -> None:
     now_s = 0.0
     voices = Voices(FreshVoice(), 4, lambda: now_s)

@@ -17,7 +17,7 @@ from services.memory.domain import (
     ReferenceKind,
     Retention,
 )
-from services.memory.servicers.uploads import Declared
+from services.memory.wire.uploads import Declared
 
 _KINDS = {
     identities_pb2.REFERENCE_KIND_PORTRAIT: ReferenceKind.PORTRAIT,

@@ -8,11 +8,11 @@ from e3rg.memory.v1 import identities_pb2 as pb
 from e3rg.memory.v1 import identities_pb2_grpc
 from services.common.media import chunks
 from services.memory.domain import BANK_DEFAULT, Change, NewIdentity
-from services.memory.emotion_references import BYTES_MAX as EMOTION_BYTES_MAX
-from services.memory.file_checks import DERIVED_BYTES_MAX, check_declared
-from services.memory.servicers import messages
-from services.memory.servicers.desk import Desk, page_size, present
-from services.memory.servicers.uploads import Pulling, contents_of, files_of
+from services.memory.registry.emotion_references import BYTES_MAX as EMOTION_BYTES_MAX
+from services.memory.registry.file_checks import DERIVED_BYTES_MAX, check_declared
+from services.memory.wire import messages
+from services.memory.wire.desk import Desk, page_size, present
+from services.memory.wire.uploads import Pulling, contents_of, files_of
 
 
 class IdentityServicer(identities_pb2_grpc.IdentityServiceServicer):

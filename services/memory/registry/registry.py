@@ -13,18 +13,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from services.common.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
-from services.memory import file_checks, keys
-from services.memory.banks import Banks
+from services.memory import keys
 from services.memory.checks import check_id, check_profile
-from services.memory.consent import allowed, check_grants, check_uses, require
 from services.memory.domain import BANK_DEFAULT, Change, File, Identity, NewIdentity, Reference, Use
-from services.memory.heads import IDENTITIES, Heads, Kept
+from services.memory.forgetting.marks import erasing
+from services.memory.forgetting.subjects import IdentitySubject
 from services.memory.keys import Scope
-from services.memory.marks import erasing
 from services.memory.records import damaged
-from services.memory.references import References, lost, unnamed
+from services.memory.registry import file_checks
+from services.memory.registry.banks import Banks
+from services.memory.registry.consent import allowed, check_grants, check_uses, require
+from services.memory.registry.heads import IDENTITIES, Heads, Kept
+from services.memory.registry.references import References, lost, unnamed
 from services.memory.store import Store, content_of
-from services.memory.subjects import IdentitySubject
 
 
 class Registry:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from services.common.errors import Damaged
 from services.memory import keys
+from services.memory.forgetting.subjects import by_talk, scope_of, talk_at
 from services.memory.keys import Talk
-from services.memory.persons import generation_of
 from services.memory.store import Entry, Object, Store
-from services.memory.subjects import by_talk, scope_of, talk_at
+from services.memory.talks.persons import generation_of
 
 
 class Leaving:

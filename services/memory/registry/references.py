@@ -3,14 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from services.common.errors import FailedPrecondition, InvalidRequest, NotFound
-from services.memory import keys, marks
+from services.memory import keys
 from services.memory.checks import check_digest
-from services.memory.consent import require
 from services.memory.domain import USES, Identity, Reference, ReferenceKind
-from services.memory.file_checks import FILES_MAX, check_derived
-from services.memory.heads import Heads, unknown
+from services.memory.forgetting import marks
 from services.memory.keys import Scope, source_of
 from services.memory.records import damaged, digest_of, sealed, unsealed
+from services.memory.registry.consent import require
+from services.memory.registry.file_checks import FILES_MAX, check_derived
+from services.memory.registry.heads import Heads, unknown
 from services.memory.store import Store, content_of
 
 

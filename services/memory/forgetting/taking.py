@@ -10,11 +10,12 @@ from dataclasses import replace
 from math import inf
 
 from services.common.errors import Damaged, NotReady
-from services.memory import keys, marks
-from services.memory.marks import Found, Mark, with_folders
+from services.memory import keys
+from services.memory.forgetting import marks
+from services.memory.forgetting.marks import Found, Mark, with_folders
+from services.memory.forgetting.store_time import now_s
+from services.memory.forgetting.subjects import IdentitySubject, Subject, head_of
 from services.memory.store import Object, Store
-from services.memory.store_time import now_s
-from services.memory.subjects import IdentitySubject, Subject, head_of
 
 TAKEN_UP_AFTER_S = 30.0
 """An erasure that has not moved for so long is ended by whoever finds it."""

@@ -14,18 +14,18 @@ from dataclasses import replace
 from services.common.errors import Damaged, DeadlineExceeded, InvalidRequest, NotFound, NotReady
 from services.memory import keys
 from services.memory.checks import check_handle
-from services.memory.clips import Clips, check_clip
-from services.memory.conversation import Conversation, is_of
 from services.memory.domain import Clip, ClipKind, Hit, Sought, Turn, Use
-from services.memory.embedding import Embedding
-from services.memory.finding import find
 from services.memory.keys import Scope, Talk
-from services.memory.persons import Persons
 from services.memory.records import digest_of
-from services.memory.registry import Registry
+from services.memory.registry.registry import Registry
 from services.memory.store import Store
-from services.memory.turn_checks import check_sought, check_turn
+from services.memory.talks.clips import Clips, check_clip
+from services.memory.talks.conversation import Conversation, is_of
+from services.memory.talks.finding import find
+from services.memory.talks.persons import Persons
+from services.memory.talks.turn_checks import check_sought, check_turn
 from services.memory.vectors.block import Row
+from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 
 PAGE_MAX = 200

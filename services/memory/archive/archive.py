@@ -5,22 +5,22 @@ from collections.abc import Callable, Iterable, Iterator
 
 from services.common.errors import Conflict, NotFound
 from services.memory import keys
-from services.memory.archive_format import ABOUT, ABOUTS, EXEMPLARS, LINES_BYTES, LINES_MAX, SAID, About, Said
-from services.memory.clips import Clips
-from services.memory.conversation import Conversation
+from services.memory.archive.archive_format import ABOUT, ABOUTS, EXEMPLARS, LINES_BYTES, LINES_MAX, SAID, About, Said
+from services.memory.archive.importing import Importing
+from services.memory.archive.tar import Member, packed
 from services.memory.domain import Exemplar, Identity, Reference
-from services.memory.emotion_references import decode
-from services.memory.exemplars import Exemplars
-from services.memory.heads import Kept
-from services.memory.importing import Importing
+from services.memory.forgetting.subjects import by_talk
 from services.memory.keys import Scope, Talk
-from services.memory.persons import Persons
 from services.memory.records import Codec, damaged, digest_of, unsealed
-from services.memory.registry import Registry
+from services.memory.registry.emotion_references import decode
+from services.memory.registry.exemplars import Exemplars
+from services.memory.registry.heads import Kept
+from services.memory.registry.registry import Registry
 from services.memory.store import Store, content_of
-from services.memory.subjects import by_talk
-from services.memory.talks import Talks
-from services.memory.tar import Member, packed
+from services.memory.talks.clips import Clips
+from services.memory.talks.conversation import Conversation
+from services.memory.talks.persons import Persons
+from services.memory.talks.talks import Talks
 
 _EXEMPLARS = Codec(Exemplar)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from e3rg.memory.v1 import erasure_pb2 as pb
 from e3rg.memory.v1 import erasure_pb2_grpc
-from services.memory.servicers import messages
-from services.memory.servicers.desk import Desk, page_size, present
+from services.memory.wire import messages
+from services.memory.wire.desk import Desk, page_size, present
 
 
 class ErasureServicer(erasure_pb2_grpc.ErasureServiceServicer):

@@ -13,11 +13,11 @@ from services.common.errors import InvalidRequest
 from services.memory import keys
 from services.memory.checks import check_choice, check_handle, check_id, check_text
 from services.memory.domain import Exemplar, ExemplarHit
-from services.memory.embedding import Embedding
 from services.memory.records import Codec, digest_of
-from services.memory.registry import Registry
+from services.memory.registry.registry import Registry
 from services.memory.store import Store, content_of
 from services.memory.vectors.block import Row
+from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 from services.memory.vectors.nearest import Wanted
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from services.memory.domain import File, Grant, NewIdentity, Profile, ReferenceKind
 
-FOLDER = Path(__file__).parent / "identities"
+FOLDER = Path(__file__).parents[1] / "identities"
 
 
 def ready_identities(folder: Path = FOLDER) -> Iterator[NewIdentity]:

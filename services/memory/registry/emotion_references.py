@@ -9,7 +9,7 @@ from services.memory import keys
 from services.memory.checks import check_choice, check_id, check_media_type
 from services.memory.domain import EmotionReference, Generator, Use
 from services.memory.records import damaged, digest_of, sealed, unsealed
-from services.memory.registry import Registry
+from services.memory.registry.registry import Registry
 from services.memory.store import Store, content_of
 
 BYTES_MAX = 2**24

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.conversation import BYTES_MAX, Conversation
 from services.memory.domain import Hit, Sought
 from services.memory.keys import Talk
 from services.memory.store import Store
+from services.memory.talks.conversation import BYTES_MAX, Conversation
 from services.memory.vectors.index import Vectors
 from services.memory.vectors.nearest import Found, Wanted
 

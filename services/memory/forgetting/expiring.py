@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from services.common.errors import Damaged
 from services.memory import keys
-from services.memory.conversation import PLACES, Place
 from services.memory.domain import Identity, ReferenceKind, Retention
+from services.memory.forgetting.leaving import Leaving
+from services.memory.forgetting.retention import Retentions
+from services.memory.forgetting.store_time import now_s
+from services.memory.forgetting.subjects import by_talk
 from services.memory.keys import Scope, Talk
-from services.memory.leaving import Leaving
 from services.memory.records import Codec
-from services.memory.retention import Retentions
 from services.memory.store import Entry, Store, content_of
-from services.memory.store_time import now_s
-from services.memory.subjects import by_talk
+from services.memory.talks.conversation import PLACES, Place
 from services.memory.vectors.index import Vectors
 from services.memory.vectors.shelf import ERASED
 

@@ -17,15 +17,15 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from services.common.errors import Damaged, InvalidRequest, NotFound
-from services.memory import keys, marks
-from services.memory.audits import Audits
+from services.memory import keys
 from services.memory.checks import check_handle, check_id, check_text
 from services.memory.domain import Audit
-from services.memory.leaving import Leaving
-from services.memory.marks import Found, Mark, with_folders
-from services.memory.store import Store
-from services.memory.store_time import now_s
-from services.memory.subjects import (
+from services.memory.forgetting import marks
+from services.memory.forgetting.audits import Audits
+from services.memory.forgetting.leaving import Leaving
+from services.memory.forgetting.marks import Found, Mark, with_folders
+from services.memory.forgetting.store_time import now_s
+from services.memory.forgetting.subjects import (
     Contents,
     IdentitySubject,
     PersonSubject,
@@ -35,7 +35,8 @@ from services.memory.subjects import (
     kind_of,
     subject_of,
 )
-from services.memory.taking import TAKEN_UP_AFTER_S, Taking
+from services.memory.forgetting.taking import TAKEN_UP_AFTER_S, Taking
+from services.memory.store import Store
 
 CLOSED_AFTER_S = 600.0
 """What late writers leave is looked for so long after an erasure was done: longer than any write takes."""

@@ -10,9 +10,9 @@ from services.common.errors import Damaged
 from services.memory import keys
 from services.memory.domain import Erased, Identity
 from services.memory.keys import Scope, Talk
-from services.memory.persons import generation_of
 from services.memory.records import Codec
 from services.memory.store import Entry, Object, Store
+from services.memory.talks.persons import generation_of
 
 Contents = dict[str, tuple[Entry, ...]]
 """What is in folders, none of them empty."""

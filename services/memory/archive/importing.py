@@ -7,25 +7,25 @@ from typing import cast
 
 import emotions
 from services.common.errors import InvalidRequest
-from services.memory import file_checks
-from services.memory.archive_format import ABOUT, EXEMPLARS, SAID, About, Said, about, bytes_max, lines, match
-from services.memory.banks import Banks
+from services.memory.archive.archive_format import ABOUT, EXEMPLARS, SAID, About, Said, about, bytes_max, lines, match
+from services.memory.archive.tar import Member, unpacked
 from services.memory.checks import check_choice, check_id, check_media_type, check_profile
-from services.memory.clips import check_clip
-from services.memory.consent import check_grants
-from services.memory.conversation import Conversation
 from services.memory.domain import ClipKind, Exemplar, File, Generator, Identity, Reference, ReferenceKind
-from services.memory.emotion_references import encode
-from services.memory.exemplars import Exemplars
-from services.memory.heads import Heads
+from services.memory.forgetting.leaving import Leaving
 from services.memory.keys import Scope, Talk
-from services.memory.leaving import Leaving
-from services.memory.persons import Persons
 from services.memory.records import digest_of, sealed
-from services.memory.registry import Registry
+from services.memory.registry import file_checks
+from services.memory.registry.banks import Banks
+from services.memory.registry.consent import check_grants
+from services.memory.registry.emotion_references import encode
+from services.memory.registry.exemplars import Exemplars
+from services.memory.registry.heads import Heads
+from services.memory.registry.registry import Registry
 from services.memory.store import Store
-from services.memory.talks import Talks
-from services.memory.tar import Member, unpacked
+from services.memory.talks.clips import check_clip
+from services.memory.talks.conversation import Conversation
+from services.memory.talks.persons import Persons
+from services.memory.talks.talks import Talks
 
 
 class Importing:

@@ -6,8 +6,8 @@ from services.common.errors import Damaged, NotFound
 from services.memory import keys
 from services.memory.checks import check_id
 from services.memory.domain import Identity
+from services.memory.forgetting.leaving import Leaving
 from services.memory.keys import Scope
-from services.memory.leaving import Leaving
 from services.memory.records import Codec, damaged
 from services.memory.store import Object, Store, content_of
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from math import inf
 
-from services.memory.erasing import Eraser
-from services.memory.expiring import Expired, Expiring
+from services.memory.forgetting.erasing import Eraser
+from services.memory.forgetting.expiring import Expired, Expiring
 from services.memory.store import Store
 from services.memory.vectors.index import Vectors
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.embedder import Embedder
 from services.memory.records import digest_of
+from services.memory.vectors.embedder import Embedder
 
 KEPT_MAX = 64
 """So many vectors are remembered: what a turn is searched by is kept a moment later."""

@@ -11,7 +11,7 @@ from services.common.media import chunks
 from services.memory.checks import check_id
 from services.memory.memory import Memory
 from services.memory.opening import Opening
-from services.memory.servicers.uploads import Declared, Uploads, files_of, header_of
+from services.memory.wire.uploads import Declared, Uploads, files_of, header_of
 
 Result = TypeVar("Result")
 

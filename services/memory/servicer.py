@@ -1,16 +1,26 @@
-"""What was said, on the wire."""
+"""The memory on the wire: what was said here, the other services of its contract in `wire/`."""
 
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
+
 from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import erasure_pb2_grpc, exemplars_pb2_grpc, identities_pb2_grpc, memory_pb2_grpc
 from e3rg.memory.v1 import memory_pb2 as pb
-from e3rg.memory.v1 import memory_pb2_grpc
 from emotions import Wheel
-from services.memory.clips import CLIP_BYTES_MAX
-from services.memory.servicers import sayings
-from services.memory.servicers.desk import Desk, page_size
-from services.memory.servicers.messages import sent_bank, sent_identity
+from services.memory.talks.clips import CLIP_BYTES_MAX
+from services.memory.wire import sayings
+from services.memory.wire.desk import Desk, page_size
+from services.memory.wire.erasure import ErasureServicer
+from services.memory.wire.exemplars import ExemplarServicer
+from services.memory.wire.identities import IdentityServicer
+from services.memory.wire.messages import sent_bank, sent_identity
+
+SERVICES = tuple(
+    f"e3rg.memory.v1.{name}" for name in ("MemoryService", "IdentityService", "ErasureService", "ExemplarService")
+)
+"""Full names of the services."""
 
 TURNS_DEFAULT = 4
 """Turns that are recalled when the caller does not say how many."""
@@ -114,3 +124,18 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
         )
         async for piece in content:
             yield pb.GetClipResponse(content=piece)
+
+
+def register(server: grpc.aio.Server, name: str, desk: Desk, wheel: Wheel) -> None:
+    """Adds all servicers to a server.
+
+    Args:
+        server: Which.
+        name: Name of the store's back-end.
+        desk: Where calls come in.
+        wheel: The emotion wheel.
+    """
+    memory_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(name, desk, wheel), server)
+    identities_pb2_grpc.add_IdentityServiceServicer_to_server(IdentityServicer(desk), server)
+    erasure_pb2_grpc.add_ErasureServiceServicer_to_server(ErasureServicer(desk), server)
+    exemplars_pb2_grpc.add_ExemplarServiceServicer_to_server(ExemplarServicer(desk), server)

@@ -19,10 +19,10 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from services.common.errors import InvalidRequest
-from services.memory.clips import CLIP_BYTES_MAX
 from services.memory.domain import Exemplar, Grant, Identity, Profile, ReferenceKind, Turn
-from services.memory.emotion_references import BYTES_MAX as EMOTION_BYTES_MAX
-from services.memory.file_checks import BYTES_MAX, DERIVED_BYTES_MAX
+from services.memory.registry.emotion_references import BYTES_MAX as EMOTION_BYTES_MAX
+from services.memory.registry.file_checks import BYTES_MAX, DERIVED_BYTES_MAX
+from services.memory.talks.clips import CLIP_BYTES_MAX
 
 VERSION = 1
 ABOUT = "identity.json"

@@ -5,9 +5,9 @@ from typing import Any
 from e3rg.memory.v1 import exemplars_pb2 as pb
 from e3rg.memory.v1 import exemplars_pb2_grpc
 from services.memory.domain import Sought
-from services.memory.servicers import sayings
-from services.memory.servicers.desk import Desk, page_size
-from services.memory.turn_checks import check_sought
+from services.memory.talks.turn_checks import check_sought
+from services.memory.wire import sayings
+from services.memory.wire.desk import Desk, page_size
 
 
 class ExemplarServicer(exemplars_pb2_grpc.ExemplarServiceServicer):

@@ -1,0 +1,1 @@
+"""A whole identity as one file."""

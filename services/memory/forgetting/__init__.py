@@ -1,0 +1,1 @@
+"""What was erased, and what is kept only for a while."""

@@ -9,7 +9,7 @@ from typing import TypedDict, TypeVar
 import grpc
 
 from services.common import rpc
-from services.common.server import MESSAGE_BYTES_MAX
+from services.common.server import KEEPALIVE_S, MESSAGE_BYTES_MAX
 
 _SERVICE_CONFIG = json.dumps(
     {
@@ -29,6 +29,8 @@ _SERVICE_CONFIG = json.dumps(
     }
 )
 
+KEEPALIVE_TIMEOUT_S = 10
+"""A connection whose other end does not answer for so long is closed. One that only lacks a core answers late."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -50,6 +52,11 @@ def open_channel(address: str) -> grpc.aio.Channel:
             # A replica that comes back is found again within a second or two, not after gRPC's default of up to 120 s.
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 2000),
+            # A replica that hangs, or whose machine is gone, leaves the round: no call would tell in time.
+            ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),
+            ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
         ],

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 READINESS = "readiness"
 """Health service name that is green only while the service can work."""
+KEEPALIVE_S = 5
+"""A connection on which nothing arrives for so long is asked whether it lives."""
+
 MESSAGE_BYTES_MAX = 2 * CHUNK_BYTES_MAX
 
 
@@ -67,6 +70,9 @@ async def running(
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
             ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
             ("grpc.so_reuseport", 0),
+            # Callers ask a silent connection whether it lives, and shall not be sent away for it.
+            ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_S * 500),
+            ("grpc.keepalive_permit_without_calls", 1),
         ],
     )
     register(server)

@@ -58,7 +58,6 @@ class House:
         return (
             replace(found, id="", version=0, changed_at_s=0, generation=""),
             [registry.reference(tenant, identity, reference.digest) for reference in found.references],
-            [registry.derived(tenant, identity, [each.digest], MODEL) for each in found.references],
             EmotionReferences(self.store, registry).get(tenant, identity, Generator.VOICE, "cheerful"),
             [replace(each, id="") for each in self.exemplars.list(tenant, identity, 10, "")],
             [talks.turns(tenant, identity, person, talk, 50, "") for person, talk in people],

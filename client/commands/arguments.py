@@ -1,6 +1,7 @@
 """What the actions' arguments have in common."""
 
 import argparse
+import math
 import sys
 import tomllib
 from pathlib import Path
@@ -27,6 +28,17 @@ def number(value: str) -> int:
     if not value.isdecimal() or int(value) >= 1 << 32:
         raise argparse.ArgumentTypeError(f"{value!r} is no number; give 0 to {(1 << 32) - 1}")
     return int(value)
+
+
+def seconds(value: str) -> float:
+    """An argument that is a length of time."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"{value!r} is no length of time; give seconds, more than 0")
+    return found
 
 
 def add_talk(parser: argparse.ArgumentParser, conversation_required: bool) -> None:

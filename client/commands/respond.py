@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from client.client import Client
-from client.commands.arguments import number, text
+from client.commands.arguments import number, seconds, text
 from client.reply import Reply
 from client.terminal import say
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
@@ -37,7 +37,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=number, default=0, help="same seed, same draw of the reply")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the reply (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=120, help="deadline in seconds (default: %(default)s)")
+    parser.add_argument("--timeout", type=seconds, default=120, help="deadline in seconds (default: %(default)s)")
 
 
 def respond(client: Client, options: argparse.Namespace) -> int:

@@ -31,6 +31,8 @@ _SERVICE_CONFIG = json.dumps(
 
 KEEPALIVE_TIMEOUT_S = 10
 """A connection whose other end does not answer for so long is closed. One that only lacks a core answers late."""
+_SILENT = "Deadline Exceeded"
+"""What gRPC says of a service that did not say anything."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -84,6 +86,8 @@ async def calling(service: str) -> AsyncIterator[None]:
 def translate(error: grpc.aio.AioRpcError, service: str) -> Exception:
     """Returns the error that the server had; failures to reach it name the service."""
     details = error.details() or error.code().name
+    if details == _SILENT:
+        details = "it did not answer in time; try again later, or allow more time"
     if error.code() in (
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.INTERNAL,

@@ -173,6 +173,14 @@ async def test_a_service_that_nobody_runs_is_named_and_may_be_tried_again() -> N
                 await stub.GetModel(pb.GetModelRequest(), **clients.options(5))
 
 
+async def test_a_service_that_is_silent_is_named_with_what_to_do(stub: "Stub", lead: FakeLead, wheel: Wheel) -> None:
+    lead.before = gate = Gate()
+    with pytest.raises(errors.DeadlineExceeded, match="mllm fake: it did not answer in time; try again later"):
+        async with clients.calling("mllm fake"):
+            await stub.PredictEmotion(iter([head(wheel)]), **clients.options(0.1))
+    gate.open()
+
+
 async def test_services_try_again_what_is_unavailable_and_nothing_else(
     served: Served, lead: FakeLead, wheel: Wheel
 ) -> None:

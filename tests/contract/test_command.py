@@ -151,6 +151,9 @@ async def test_what_is_refused_is_told_in_one_line(run: Run, tmp_path: Path, wor
         (["--text", "caf\udce9"], r"argument --text: 'caf\udce9' is not UTF-8; check the terminal's locale"),
         (["--text", "Hi.", "--seed", "-1"], "argument --seed: '-1' is no number; give 0 to 4294967295"),
         (["--text", "Hi.", "--seed", "4294967296"], "argument --seed: '4294967296' is no number"),
+        (["--text", "Hi.", "--timeout", "nan"], "argument --timeout: 'nan' is no length of time; give seconds"),
+        (["--text", "Hi.", "--timeout", "0"], "argument --timeout: '0' is no length of time"),
+        (["--text", "Hi.", "--timeout", "soon"], "argument --timeout: 'soon' is no length of time"),
         (["--text", "Hi.", "--output", "smell"], "argument --output: invalid choice: 'smell'"),
     ],
 )

@@ -65,13 +65,8 @@ def test_an_archive_begins_with_who_it_is_and_any_program_unpacks_it(house: Hous
     listed = members(house.exported())
     assert listed[0].name == "identity.json"
     assert json.loads(listed[0].content)["profile"]["name"] == "Ada"
-    assert {member.name.split("/")[0] for member in listed[1:]} == {
-        "references",
-        "emotions",
-        "exemplars",
-        "derived",
-        "people",
-    }
+    # Nothing that models made: it is made anew.
+    assert {member.name.split("/")[0] for member in listed[1:]} == {"references", "emotions", "exemplars", "people"}
     assert not [member.name for member in listed if "vectors" in member.name]
     (said,) = (member.content for member in listed if member.name == "people/p-bob/turns/000000")
     assert [json.loads(line)["turn"]["id"] for line in said.splitlines()] == ["turn-0", "turn-1", "turn-2"]
@@ -123,7 +118,7 @@ def test_an_identity_that_is_erased_meanwhile_ends_its_export_with_an_error() ->
     whole = House()
     whole.fill()
     total = len(list(whole.archive.export(TENANT, "ada")))
-    assert total > 40
+    assert total > 30
     for number in range(total):
         house = House()
         house.fill()

@@ -103,7 +103,10 @@ REFUSED: dict[str, tuple[Repack, str]] = {
     "a line feed": (added(f"references/{'0' * 64}\n"), "is none that an export writes"),
     "vectors": (added("people/p-ann/vectors/0"), "is none that an export writes"),
     "an unknown emotion": (added("emotions/voice/grumpy"), "'grumpy' is unknown"),
-    "an empty derivation": (replaced("derived/", lambda content: b""), "0 bytes"),
+    "what a model is said to have derived": (
+        added(f"derived/portrait/{'0' * 64}-{'1' * 64}"),
+        "is none that an export writes",
+    ),
     "a turn cut in two": (replaced("/turns/", lambda content: content[:-1]), "whole lines"),
     "a turn of no emotion": (
         replaced("/turns/", lambda content: content.replace(b'"caring"', b'"meh"')),

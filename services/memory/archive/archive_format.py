@@ -1,10 +1,12 @@
-"""What an archive of an identity holds, and under which names. No vectors: they are made anew.
+"""What an archive of an identity holds, and under which names.
+
+What models made is not in it, vectors as little as what was derived from files: it is made anew, and an archive that
+somebody has altered cannot bring in anything that a model would take for its own.
 
     identity.json                              who it is, what was allowed, which files it has; always the first
     references/<digest>                        its files
     emotions/<generator>/<name>                its own emotional references
     exemplars/<number>                         examples of how it answers, a line of JSON each
-    derived/<kind>/<source>-<model>            what models derived from its files
     people/<person>/turns/<number>             what was said, oldest first: a line of JSON each turn, with its place
     people/<person>/clips/<conversation>/<place>-<turn>/<kind>   generated speech and video
 
@@ -21,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from services.common.errors import InvalidRequest
 from services.memory.domain import Exemplar, Grant, Identity, Profile, ReferenceKind, Turn
 from services.memory.registry.emotion_references import BYTES_MAX as EMOTION_BYTES_MAX
-from services.memory.registry.file_checks import BYTES_MAX, DERIVED_BYTES_MAX
+from services.memory.registry.file_checks import BYTES_MAX
 from services.memory.talks.clips import CLIP_BYTES_MAX
 
 VERSION = 1
@@ -42,7 +44,6 @@ _NAMES = {
     rf"references/(?P<digest>{_DIGEST})": max(BYTES_MAX.values()),
     r"emotions/(?P<generator>voice|face)/(?P<name>[a-z-]{1,63})": EMOTION_BYTES_MAX,
     r"exemplars/[0-9]{6}": _LINES_BYTES_MAX,
-    rf"derived/(?P<kind>portrait|voice|film)/(?P<source>{_DIGEST})-(?P<model>{_DIGEST})": DERIVED_BYTES_MAX,
     rf"people/(?P<person>[pc]-{_HANDLE})/turns/[0-9]{{6}}": _LINES_BYTES_MAX,
     (
         rf"people/(?P<person>[pc]-{_HANDLE})/clips/(?P<conversation>{_HANDLE})/(?P<placed>[0-9]{{10}}-{_HANDLE})"

@@ -10,10 +10,10 @@ from services.common.errors import InvalidRequest
 from services.memory.archive.archive_format import ABOUT, EXEMPLARS, SAID, About, Said, about, bytes_max, lines, match
 from services.memory.archive.tar import Member, unpacked
 from services.memory.checks import check_choice, check_id, check_media_type, check_profile
-from services.memory.domain import ClipKind, Exemplar, File, Generator, Identity, Reference, ReferenceKind
+from services.memory.domain import ClipKind, Exemplar, File, Generator, Identity, Reference
 from services.memory.forgetting.leaving import Leaving
 from services.memory.keys import Scope, Talk
-from services.memory.records import digest_of, sealed
+from services.memory.records import digest_of
 from services.memory.registry import file_checks
 from services.memory.registry.banks import Banks
 from services.memory.registry.consent import check_grants
@@ -120,10 +120,6 @@ class _Addition:
             self._emotion(member, Generator(found["generator"]), found["name"])
         elif name.startswith("exemplars/"):
             self._exemplars.restore(self._scope, cast("list[Exemplar]", lines(name, member.content, EXEMPLARS)))
-        elif name.startswith("derived/"):
-            file_checks.check_derived(member.content)
-            key = self._scope.derived(ReferenceKind(found["kind"]), found["source"], found["model"])
-            self._store.put(key, sealed(member.content))
         elif "clip" in found.groupdict():
             self._clip(member, found["person"], found["conversation"], found["placed"], ClipKind(found["clip"]))
         else:

@@ -36,6 +36,15 @@ class WordEmbedder:
         return np.stack([np.sum([_place(word) for word in text.lower().split()], axis=0) for text in texts])
 
 
+class OtherEmbedder(WordEmbedder):
+    """Another model: its vectors are no use beside those of the first."""
+
+    digest = "e" * 64
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return super().embed([text[::-1] for text in texts])
+
+
 def _place(word: str) -> NDArray[np.float32]:
     if word == "nowhere":
         return np.zeros(64, np.float32)
@@ -59,9 +68,9 @@ class Replica:
 
     store: Store
     clock: Clock = field(default_factory=Clock)
+    embedder: WordEmbedder = field(default_factory=WordEmbedder)
 
     def __post_init__(self) -> None:
-        self.embedder = WordEmbedder()
         self.idle = Clock(0.0)
         self.registry = Registry(self.store, self.clock)
         self.persons = Persons(self.store)
@@ -138,6 +147,21 @@ def killed_at(store: FakeStore, step: int, work: Callable[[], object]) -> bool:
     finally:
         store.before = lambda operation, key: None
     return False
+
+
+def at_step(store: FakeStore, step: int, work: Callable[[], object]) -> list[str]:
+    """Does `work` before the store's step of that number, from 0; returns the keys at which that was."""
+    steps, entered = 0, list[str]()
+
+    def come_between(operation: str, key: str) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == step + 1:
+            entered.append(key)
+            work()
+
+    store.before = come_between
+    return entered
 
 
 def once(store: FakeStore, operation: str, part: str, work: Callable[[], object]) -> list[str]:

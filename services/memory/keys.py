@@ -23,7 +23,7 @@
           turn-ids/<conversation>/<turn>           the place that this turn id has got
           turns/<conversation>/<place>-<turn>      a turn
           vectors/<model>/…                        rows of turns, see `vectors/`
-          clips/<conversation>/<place>-<turn>/<kind>-<digest>   generated speech and video
+          clips/<conversation>/<place>-<turn>-<kind>-<digest>   generated speech and video
 
 The head of an identity is written last and taken away first, so it is there whole or not at all. Additions and persons
 have generations: nothing of an erased one can turn up in a later one of the same name.
@@ -133,17 +133,22 @@ class Talk:
         """A turn; `placed` is "<place>-<turn>"."""
         return f"{self.turns(conversation)}{placed}"
 
+    @property
+    def models(self) -> str:
+        """The rows that sentence embeddings made, each in a folder of its own."""
+        return f"{self.folder}vectors/"
+
     def vectors(self, model_digest: str) -> str:
         """The rows that a sentence embedding made."""
-        return f"{self.folder}vectors/{model_digest}/"
+        return f"{self.models}{model_digest}/"
 
-    def clips(self, conversation: str, placed: str) -> str:
-        """The clips of a turn; `placed` is "<place>-<turn>", as in the turn's key."""
-        return f"{self.folder}clips/{conversation}/{placed}/"
+    def clips(self, conversation: str) -> str:
+        """The clips of a conversation, in the order of their turns."""
+        return f"{self.folder}clips/{conversation}/"
 
     def clip(self, conversation: str, placed: str, kind: ClipKind, digest: str) -> str:
-        """A clip."""
-        return f"{self.clips(conversation, placed)}{kind}-{digest}"
+        """A clip of a turn; `placed` is "<place>-<turn>", as in the turn's key."""
+        return f"{self.clips(conversation)}{placed}-{kind}-{digest}"
 
 
 @dataclass(frozen=True)
@@ -157,9 +162,14 @@ class Examples:
         """The examples."""
         return f"{self.folder}exemplars/items/"
 
+    @property
+    def models(self) -> str:
+        """The rows that sentence embeddings made, each in a folder of its own."""
+        return f"{self.folder}exemplars/vectors/"
+
     def vectors(self, model_digest: str) -> str:
         """The rows that a sentence embedding made."""
-        return f"{self.folder}exemplars/vectors/{model_digest}/"
+        return f"{self.models}{model_digest}/"
 
 
 def person_of(person: str, conversation: str) -> str:
@@ -170,6 +180,12 @@ def person_of(person: str, conversation: str) -> str:
 def row_of(conversation: str, placed: str) -> str:
     """Returns the name of a turn among vectors."""
     return f"{conversation}/{placed}"
+
+
+def clip_of(key: str) -> tuple[str, ClipKind, str]:
+    """Returns what the key of a clip says: "<place>-<turn>" of its turn, its kind and its digest."""
+    placed, kind, digest = key.rpartition("/")[2].rsplit("-", 2)
+    return placed, ClipKind(kind), digest
 
 
 def tenant_folder(tenant: str) -> str:

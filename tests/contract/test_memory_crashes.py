@@ -120,7 +120,7 @@ STATES = {
     "keep_derived": ["ada 1, turn-1", "ada 1, turn-1, derived"],
     "erase identity": ["ada 1, turn-1 speech, turn-2, derived", "nobody"],
     "erase person": ["ada 1, turn-1 speech, turn-2, derived", "ada 1, turn-2, derived"],
-    "import": ["nobody", "ada 1, turn-1 speech, turn-2, derived"],
+    "import": ["nobody", "ada 1, turn-1 speech, turn-2"],
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 from services.common.errors import NotReady
 from services.memory import keys
 from services.memory.cache import Cached
+from services.memory.domain import ClipKind
 from services.memory.records import sealed
 from services.memory.store import SAME, Object, content_of
 from tests.cached import AWAY, HEAD, KEEP_S, SCOPE, TALK, TURNS, Asked, Clock, turn
@@ -33,7 +34,7 @@ FIXED = [
     SCOPE.version(1),
     SCOPE.reference("c" * 64),
     turn(1)[0],
-    TALK.clips("talk", "0-t") + "speech-" + "c" * 64,
+    TALK.clip("talk", "0-t", ClipKind.SPEECH, "c" * 64),
 ]
 CHANGING = [
     HEAD,

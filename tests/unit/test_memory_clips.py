@@ -1,13 +1,14 @@
 """Generated speech and video of turns: one of each kind, whole or not at all."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from services.common.errors import Damaged, FailedPrecondition, InvalidRequest, NotFound, TooLarge
 from services.memory.backends.filesystem import FilesystemBackend
-from services.memory.domain import Clip, ClipKind, Use
+from services.memory.domain import Clip, ClipKind, Turn, Use
 from services.memory.records import digest_of
 from services.memory.store import Store
 from services.memory.talks import clips
@@ -50,6 +51,52 @@ def test_clips_are_read_as_they_were_kept_and_listed_with_their_turn(store: Stor
     assert (get(memory), get(memory, ClipKind.VIDEO)) == (WAV, MP4)
     (second, first), _ = memory.talks.turns(TENANT, "ada", "ann", "talk", 50, "")
     assert (first.clips, second.clips) == ((speech, video), ())
+
+
+def test_turns_that_were_said_at_the_same_moment_keep_their_clips_apart(store: Store) -> None:
+    memory = replica(store)
+    twins = [replace(turn(2), id=name) for name in ("ab", "ab-c", "ab-z", "ab-speech", "ab-speech-x")]
+    placed = {each.id: f"5000000000-{each.id}" for each in twins}
+    memory.talks.restore(memory.talk(), "talk", [(placed[each.id], each) for each in twins])
+    kept = {}
+    for kind, content in ((ClipKind.VIDEO, MP4), (SPEECH, WAV), (SPEECH, WAV + b"!")):
+        for each in twins:
+            kept[each.id, kind] = put(memory, content + each.id.encode(), kind, each.id)
+    listed: list[Turn] = []
+    after = ""
+    while not listed or after:
+        page, after = memory.talks.turns(TENANT, "ada", "ann", "talk", 1, after)
+        listed += page
+    assert {(each.id, clip.kind): clip for each in listed for clip in each.clips} == kept
+    assert [get(memory, SPEECH, each.id) for each in twins] == [WAV + b"!" + each.id.encode() for each in twins]
+
+
+def test_a_page_of_turns_asks_once_for_all_its_clips(fake: FakeStore) -> None:
+    memory = replica(fake)
+    for number in range(2, 30):
+        memory.say(turn(number))
+        put(memory, WAV, SPEECH, f"turn-{number}")
+        put(memory, MP4, ClipKind.VIDEO, f"turn-{number}")
+    listings: list[str] = []
+    fake.before = lambda operation, key: listings.append(key) if operation == "list" and "/clips/" in key else None
+    page, after = memory.talks.turns(TENANT, "ada", "ann", "talk", 20, "")
+    assert [len(each.clips) for each in page] == [2] * 20
+    page, _ = memory.talks.turns(TENANT, "ada", "ann", "talk", 20, after)
+    assert [len(each.clips) for each in page] == [2] * 8 + [0]
+    assert len(listings) == 2
+
+
+def test_clips_that_were_replaced_and_not_yet_deleted_do_not_hide_those_of_later_turns(fake: FakeStore) -> None:
+    memory = replica(fake)
+    memory.say(turn(2))
+    for turn_id in ("turn-1", "turn-2"):
+        put(memory, turn_id=turn_id)
+    (first, second) = sorted(keys_of(fake, "/clips/"))
+    for number in range(20):
+        fake.put(f"{first[:-64]}{number:064x}", WAV)
+    (two, one), _ = memory.talks.turns(TENANT, "ada", "ann", "talk", 50, "")
+    assert [clip.digest for clip in two.clips] == [f"{19:064x}"]
+    assert [clip.digest for clip in one.clips] == [second[-64:]]
 
 
 def test_a_clip_that_is_replaced_is_gone_and_the_other_kind_stays(store: Store) -> None:

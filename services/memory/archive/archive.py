@@ -11,7 +11,7 @@ from services.memory.archive.tar import Member, packed
 from services.memory.domain import Exemplar, Identity, Reference
 from services.memory.forgetting.subjects import by_talk
 from services.memory.keys import Scope, Talk
-from services.memory.records import Codec, damaged, digest_of, unsealed
+from services.memory.records import Codec, damaged, digest_of
 from services.memory.registry.emotion_references import decode
 from services.memory.registry.exemplars import Exemplars
 from services.memory.registry.heads import Kept
@@ -89,8 +89,6 @@ class Archive:
         items = keys.Examples(scope.folder).items
         exemplars = (_EXEMPLARS.decode(key, stored) for key, stored in self._stored(items))
         yield from _in_lines("exemplars/", (EXEMPLARS.dump_json(each, exclude={"id"}) for each in exemplars))
-        for key, stored in self._stored(f"{scope.folder}derived/"):
-            yield Member(key.removeprefix(scope.folder), unsealed(key, stored))
         for talk, conversations in self._people(scope):
             yield from self._person(talk, conversations)
         # Had it been erased, what is missing here would have been passed over.
@@ -142,8 +140,8 @@ class Archive:
         )
         yield from _in_lines(f"{folder}turns/", map(SAID.dump_json, said))
         for conversation, places in conversations.items():
-            for placed in places:
-                for clip in self._clips.of(talk, conversation, placed):
+            for placed, clips in self._clips.of(talk, conversation, places).items():
+                for clip in clips:
                     name = f"{folder}clips/{conversation}/{placed}/{clip.kind}"
                     try:
                         yield Member(name, self._clips.get(talk, conversation, placed, clip.kind))

@@ -21,6 +21,7 @@ from services.memory.records import Codec
 from services.memory.store import Entry, Store, content_of
 from services.memory.talks.conversation import PLACES, Place
 from services.memory.vectors.index import Vectors
+from services.memory.vectors.renewal import by_model
 from services.memory.vectors.shelf import ERASED
 
 DAY_S = 86_400.0
@@ -113,8 +114,9 @@ class Expiring:
         old = [place for place, entry in there.turns.items() if entry.modified_s < ages.turns_s]
         for conversation, placed in old:
             self._store.put(talk.turn_id(conversation, placed.partition("-")[2]), _GONE)
-        for model_digest in there.models if old else ():
-            self._vectors.erase(talk.vectors(model_digest), {keys.row_of(*place) for place in old})
+        # Looked for now: whoever makes rows of another model anew looks at the ids after that.
+        for folder in by_model(self._store, talk.models) if old else ():
+            self._vectors.erase(folder, {keys.row_of(*place) for place in old})
         gone = [clip.key for place, clip in there.clips if place in old or clip.modified_s < ages.clips_s]
         gone += [talk.turn(*place) for place in old]
         gone += [entry.key for entry in there.ids_without_turn() if entry.modified_s < ages.turns_s]
@@ -143,7 +145,6 @@ class _Below:
         self.turns: dict[tuple[str, str], Entry] = {}
         self.clips: list[tuple[tuple[str, str], Entry]] = []
         self.vectors: list[Entry] = []
-        self.models: set[str] = set()
         self.models_with_erasures: set[str] = set()
         self._ids: dict[tuple[str, str], Entry] = {}
         for entry in entries:
@@ -154,10 +155,9 @@ class _Below:
                 case "turn-ids":
                     self._ids[first, rest[0]] = entry
                 case "clips":
-                    self.clips.append(((first, rest[0]), entry))
+                    self.clips.append(((first, keys.clip_of(entry.key)[0]), entry))
                 case "vectors":
                     self.vectors.append(entry)
-                    self.models.add(first)
                     if rest[0].startswith(ERASED):
                         self.models_with_erasures.add(first)
 

@@ -1,5 +1,6 @@
 """Examples of how avatars answer, found by what their messages mean: an identity's own, and its tenant's."""
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import emotions
-from services.common.errors import InvalidRequest
+from services.common.errors import Damaged, DeadlineExceeded, InvalidRequest, NotReady
 from services.memory import keys
 from services.memory.checks import check_choice, check_handle, check_id, check_text
 from services.memory.domain import Exemplar, ExemplarHit
@@ -20,6 +21,7 @@ from services.memory.vectors.block import Row
 from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 from services.memory.vectors.nearest import Wanted
+from services.memory.vectors.renewal import Renewal, by_model
 
 CHARS_MAX = 1000
 """Longest message, and longest answer."""
@@ -28,6 +30,8 @@ AT_ONCE_MAX = 200
 """Most examples in one call."""
 
 _EXEMPLARS = Codec(Exemplar)
+
+log = logging.getLogger(__name__)
 
 
 class Exemplars:
@@ -54,6 +58,7 @@ class Exemplars:
     ) -> None:
         self._store, self._registry, self._vectors = store, registry, vectors
         self._embedding, self._clock = embedding, clock
+        self._renewal = Renewal(store, vectors, embedding)
 
     def put(self, tenant: str, identity: str, exemplars: Sequence[Exemplar]) -> tuple[str, ...]:
         """Keeps examples, and returns their ids. One that is there already keeps its id.
@@ -61,10 +66,10 @@ class Exemplars:
         Two writers that bring the same example at the same moment may leave it twice; it is found once.
         """
         vectors = self._places(exemplars)
-        examples = self._examples(tenant, identity)
+        scope, examples = self._found(tenant, identity)
         ids = self._keep(examples, exemplars, vectors)
-        if identity:
-            self._registry.check_still(self._registry.found(tenant, identity).scope)
+        if scope:
+            self._registry.check_still(scope)
         self._vectors.compact(examples.vectors(self._embedding.digest))
         return ids
 
@@ -76,7 +81,7 @@ class Exemplars:
         """Returns at most `page_size` examples, by id, those behind the id `after`."""
         if after:
             check_handle("page_token", after)
-        items = self._examples(tenant, identity).items
+        items = self._found(tenant, identity)[1].items
         found = (self._read(entry.key) for entry in self._store.list(items, page_size, items + after if after else ""))
         return tuple(exemplar for exemplar in found if exemplar)
 
@@ -91,12 +96,14 @@ class Exemplars:
     ) -> tuple[ExemplarHit, ...]:
         """Returns the examples whose message is most like `text`, of the identity and of its tenant, nearest first."""
         wanted = Wanted(hits_max, similarity_min, labels=frozenset(user_emotions))
-        owners = [self._examples(tenant, identity), *([self._examples(tenant, "")] if identity else [])]
+        owners = [self._found(tenant, owner) for owner in dict.fromkeys((identity, ""))]
         vector = self._embedding.of(text)
         if vector is None:
             return ()
         hits: dict[str, ExemplarHit] = {}
-        for examples in owners:
+        for scope, examples in owners:
+            if self._renew(examples) and scope:
+                self._registry.check_still(scope)
             for found in self._vectors.search(examples.vectors(self._embedding.digest), vector, wanted):
                 exemplar = self._read(examples.items + found.turn)
                 if exemplar:
@@ -109,11 +116,16 @@ class Exemplars:
             raise InvalidRequest("ids", f"{len(ids)} of them; send 1 to {AT_ONCE_MAX}")
         for place, name in enumerate(ids):
             check_handle(f"ids[{place}]", name)
-        examples = self._examples(tenant, identity)
+        _, examples = self._found(tenant, identity)
         there = [name for name in dict.fromkeys(ids) if self._store.get(examples.items + name) is not None]
         self._store.delete([examples.items + name for name in there])
-        self._vectors.erase(examples.vectors(self._embedding.digest), there)
+        for folder in by_model(self._store, examples.models):
+            self._vectors.erase(folder, there)
         return len(there)
+
+    def drop_idle(self, idle_s: float) -> None:
+        """Holds nothing in memory any longer that nobody asked for in so many seconds."""
+        self._renewal.drop_idle(idle_s)
 
     def _places(self, exemplars: Sequence[Exemplar]) -> Sequence[NDArray[np.float32]]:
         """Checks examples, and returns their places in meaning space."""
@@ -149,11 +161,21 @@ class Exemplars:
                 self._store.put(examples.items + name, _EXEMPLARS.encode(replace(exemplar, id=name)))
         return tuple(ids)
 
-    def _examples(self, tenant: str, identity: str) -> keys.Examples:
+    def _found(self, tenant: str, identity: str) -> tuple[keys.Scope | None, keys.Examples]:
+        """Returns the addition of the identity, None for the tenant, and where its examples are."""
         if identity:
-            return keys.Examples(self._registry.found(tenant, identity).scope.folder)
+            scope = self._registry.found(tenant, identity).scope
+            return scope, keys.Examples(scope.folder)
         check_id("tenant", tenant)
-        return keys.Examples(keys.tenant_folder(tenant))
+        return None, keys.Examples(keys.tenant_folder(tenant))
+
+    def _renew(self, examples: keys.Examples) -> bool:
+        """Makes rows of another sentence embedding anew; tells whether it may have written. The search goes on."""
+        try:
+            return self._renewal.renew(examples.models, _Messages(self._store, examples.items))
+        except (NotReady, DeadlineExceeded, Damaged) as error:
+            log.warning("vectors of another model are not made anew", extra={"why": str(error)})
+            return True
 
     def _there(self, examples: keys.Examples, exemplar: Exemplar, ids: Sequence[str]) -> str:
         """Returns the id that this example has already, be it in the same call; empty when it has none."""
@@ -165,8 +187,28 @@ class Exemplars:
         return next((one for one in ids if one.startswith(name)), "")
 
     def _read(self, key: str) -> Exemplar | None:
-        content = content_of(self._store.get(key))
-        return None if content is None else _EXEMPLARS.decode(key, content)
+        return _read(self._store, key)
+
+
+class _Messages:
+    """The messages of the examples in `items`, of which rows are made; satisfies `Texts`."""
+
+    def __init__(self, store: Store, items: str) -> None:
+        self._store = store
+        self._items = items
+
+    def text(self, row: Row) -> str:
+        exemplar = _read(self._store, self._items + row.turn)
+        return exemplar.user_text if exemplar else ""
+
+    def gone(self, rows: Sequence[Row]) -> Collection[str]:
+        there = {entry.key.removeprefix(self._items) for entry in self._store.list(self._items)}
+        return [row.turn for row in rows if row.turn not in there]
+
+
+def _read(store: Store, key: str) -> Exemplar | None:
+    content = content_of(store.get(key))
+    return None if content is None else _EXEMPLARS.decode(key, content)
 
 
 def _name(exemplar: Exemplar) -> str:

@@ -1,8 +1,10 @@
 """Generated speech and video of turns: one of each kind, each under the SHA-256 of its bytes."""
 
+from collections.abc import Sequence
+
 from services.common.errors import InvalidRequest, NotFound, NotReady, TooLarge
 from services.memory.domain import Clip, ClipKind
-from services.memory.keys import Talk
+from services.memory.keys import Talk, clip_of
 from services.memory.records import damaged, digest_of
 from services.memory.store import Entry, Store, content_of
 
@@ -60,27 +62,48 @@ class Clips:
             content = content_of(self._store.get(key))
             if content is None:
                 continue  # Replaced or erased since the listing.
-            if digest_of(content) != key.rpartition("-")[2]:
+            if digest_of(content) != clip_of(key)[2]:
                 raise damaged(key, f"its SHA-256 does not match ({len(content)} bytes)")
             return content
         raise NotFound(f"there is no {kind} of that turn; ListTurns says which clips were kept")
 
-    def of(self, talk: Talk, conversation: str, placed: str) -> tuple[Clip, ...]:
-        """Returns the clips of a turn, at most one of each kind."""
-        last: dict[ClipKind, Clip] = {}
-        for entry in self._listed(talk, conversation, placed):
-            name, _, digest = entry.key.rpartition("/")[2].partition("-")
-            last[ClipKind(name)] = Clip(ClipKind(name), digest, entry.size_bytes)
-        return tuple(last[kind] for kind in ClipKind if kind in last)
+    def of(self, talk: Talk, conversation: str, turns: Sequence[str]) -> dict[str, tuple[Clip, ...]]:
+        """Returns the clips of each of these turns, at most one of each kind.
+
+        Args:
+            talk: Whose.
+            conversation: Which.
+            turns: "<place>-<turn>" of turns that follow one another: what stands between them is listed as well.
+        """
+        last: dict[str, dict[ClipKind, Clip]] = {placed: {} for placed in turns}
+        for entry in self._listed(talk, conversation, turns) if turns else ():
+            placed, kind, digest = clip_of(entry.key)
+            if placed in last:
+                last[placed][kind] = Clip(kind, digest, entry.size_bytes)
+        return {placed: tuple(clips[kind] for kind in ClipKind if kind in clips) for placed, clips in last.items()}
 
     def _listed_of(self, talk: Talk, conversation: str, placed: str, kind: ClipKind) -> list[str]:
         """Returns the keys of a kind, the one that was written last at the end."""
-        begin = f"{talk.clips(conversation, placed)}{kind}-"
-        return [entry.key for entry in self._listed(talk, conversation, placed) if entry.key.startswith(begin)]
+        listed = self._listed(talk, conversation, [placed])
+        return [entry.key for entry in listed if clip_of(entry.key)[:2] == (placed, kind)]
 
-    def _listed(self, talk: Talk, conversation: str, placed: str) -> list[Entry]:
-        entries = self._store.list(talk.clips(conversation, placed))
-        return sorted(entries, key=lambda entry: (entry.modified_s, entry.key))
+    def _listed(self, talk: Talk, conversation: str, turns: Sequence[str]) -> list[Entry]:
+        """Returns the clips from the place of the first turn to that of the last, those written last at the end.
+
+        Turns at the same place stand in another order than their clips, so all clips of a place are looked at.
+        """
+        folder = talk.clips(conversation)
+        first, last = (f"{folder}{placed.partition('-')[0]}" for placed in (min(turns), max(turns)))
+        limit = len(ClipKind) * (len(turns) + 1)
+        found: list[Entry] = []
+        after, is_more = first, True
+        while is_more:
+            entries = self._store.list(folder, limit, after)
+            within = [entry for entry in entries if entry.key[: len(last)] <= last]
+            found += within
+            is_more = len(within) == limit
+            after = entries[-1].key if entries else after
+        return sorted(found, key=lambda entry: (entry.modified_s, entry.key))
 
 
 def check_clip(kind: ClipKind, content: bytes) -> None:

@@ -23,10 +23,12 @@ from services.memory.talks.clips import Clips, check_clip
 from services.memory.talks.conversation import Conversation, is_of
 from services.memory.talks.finding import find
 from services.memory.talks.persons import Persons
+from services.memory.talks.texts import SaidTexts
 from services.memory.talks.turn_checks import check_sought, check_turn
 from services.memory.vectors.block import Row
 from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
+from services.memory.vectors.renewal import Renewal
 
 PAGE_MAX = 200
 """Most turns on a page."""
@@ -65,6 +67,7 @@ class Talks:
         self._store, self._registry, self._persons = store, registry, persons
         self._vectors, self._embedding, self._clock = vectors, embedding, clock
         self._clips = Clips(store)
+        self._renewal = Renewal(store, vectors, embedding)
 
     @property
     def model_digest(self) -> str:
@@ -97,6 +100,7 @@ class Talks:
             there.keep(seat.placed, said)
             if tidies_up(turn.id):
                 self._tidy_up(talk)
+            self._renew(talk)
         self._check_still(talk)
 
     def search(self, tenant: str, identity: str, person: str, conversation: str, sought: Sought) -> tuple[Hit, ...]:
@@ -110,7 +114,7 @@ class Talks:
             sought: What.
 
         Raises:
-            NotFound: The identity is unknown.
+            NotFound: The identity is unknown, or it or the person was erased meanwhile.
             FailedPrecondition: There is no permission to keep turns.
         """
         check_sought(sought)
@@ -122,6 +126,8 @@ class Talks:
         toward = self._embedding.of(sought.text) if talk else None
         if talk is None or toward is None:
             return ()
+        if self._renew(talk):
+            self._check_still(talk)
         folder = talk.vectors(self._embedding.digest)
         return find(self._store, self._vectors, folder, talk, conversation, sought, toward, self._clock())
 
@@ -142,8 +148,8 @@ class Talks:
         if talk is None:
             return (), ""
         page, following = Conversation(self._store, talk, conversation).page(page_size, after)
-        turns = [replace(turn, clips=self._clips.of(talk, conversation, placed)) for placed, turn in page]
-        return tuple(turns), following
+        clips = self._clips.of(talk, conversation, [placed for placed, _ in page])
+        return tuple(replace(turn, clips=clips[placed]) for placed, turn in page), following
 
     def put_clip(
         self, tenant: str, identity: str, person: str, conversation: str, turn_id: str, kind: ClipKind, content: bytes
@@ -190,6 +196,7 @@ class Talks:
         """Holds nothing in memory any longer that nobody asked for in so many seconds."""
         self._vectors.drop_idle(idle_s)
         self._embedding.drop_idle(idle_s)
+        self._renewal.drop_idle(idle_s)
 
     def _found(self, tenant: str, identity: str, uses: Collection[str] = ()) -> Scope:
         try:
@@ -233,6 +240,14 @@ class Talks:
             self._vectors.compact(talk.vectors(self._embedding.digest))
         except (NotReady, DeadlineExceeded, Damaged) as error:
             log.warning("vectors are not merged", extra={"why": str(error)})
+
+    def _renew(self, talk: Talk) -> bool:
+        """Makes some rows of another sentence embedding anew; tells whether it may have written. It may fail."""
+        try:
+            return self._renewal.renew(talk.models, SaidTexts(self._store, talk))
+        except (NotReady, DeadlineExceeded, Damaged) as error:
+            log.warning("vectors of another model are not made anew", extra={"why": str(error)})
+            return True
 
     def _check_still(self, talk: Talk) -> None:
         """After a write, the last one: an erasure that began meanwhile may have looked before it was there."""

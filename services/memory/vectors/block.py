@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -110,6 +110,12 @@ class Block:
             np.concatenate([block.vectors for block in blocks]),
         )
         return whole._take(list(order.values()))
+
+    def rows(self) -> Iterator[Row]:
+        """Yields the rows; their vectors are float16."""
+        columns = (self.said_at_s.tolist(), self.conversations.column(), self.labels.column(), self.vectors)
+        for turn, said_at_s, conversation, label, vector in zip(self.turns, *columns, strict=True):
+            yield Row(turn, said_at_s, conversation, label, vector.astype(np.float32))
 
     def without(self, gone: Collection[str]) -> Self:
         """Returns the block without the rows of these turns."""

@@ -81,6 +81,16 @@ class Vectors:
             NotReady: The store cannot be reached, or the blocks change all the time.
             ValueError: The query has no direction.
         """
+        blocks, gone = self.blocks(folder)
+        return nearest(blocks, query, wanted, gone)
+
+    def blocks(self, folder: str) -> tuple[Sequence[Block], frozenset[str]]:
+        """Returns all rows, some of them perhaps twice, and the traces of the turns whose rows are not to be found.
+
+        Raises:
+            Damaged: An object is not what was written; the message names it.
+            NotReady: The store cannot be reached, or the blocks change all the time.
+        """
         self._use(folder)
         for _ in range(ROUNDS_MAX):
             view = self._view(folder)
@@ -90,8 +100,12 @@ class Vectors:
                 continue  # Merged away since the listing: there is a newer one.
             if view.small is not None:
                 blocks.append(view.small)
-            return nearest(blocks, query, wanted, view.gone)
+            return blocks, view.gone
         raise restless(folder)
+
+    def touch(self, folder: str) -> None:
+        """Writes into a folder that it is in use, and nothing else; it goes as erasures go."""
+        self._shelf.erase(folder, ())
 
     def compact(self, folder: str) -> int:
         """Merges small blocks; call it now and then, after `add` at best. Costs one listing when nothing is due.

@@ -59,7 +59,7 @@ class House:
             replace(found, id="", version=0, changed_at_s=0, generation=""),
             [registry.reference(tenant, identity, reference.digest) for reference in found.references],
             EmotionReferences(self.store, registry).get(tenant, identity, Generator.VOICE, "cheerful"),
-            [replace(each, id="") for each in self.exemplars.list(tenant, identity, 10, "")],
+            [replace(each, id="") for each in self.exemplars.list(tenant, identity, 10, "")[0]],
             [talks.turns(tenant, identity, person, talk, 50, "") for person, talk in people],
             [
                 talks.clip(tenant, identity, person, talk, "turn-1", kind)

@@ -201,9 +201,8 @@ def held(store: Store) -> dict[str, bytes | None]:
 
 
 def queues() -> Queues:
-    return Queues(
-        *(InferenceQueue("memory", name, waiting_max=64, workers=4) for name in ("fake", "words", "archives"))
-    )
+    names = ("fake", "words", "archives", "imports")
+    return Queues(*(InferenceQueue("memory", name, waiting_max=64, workers=4) for name in names))
 
 
 @asynccontextmanager

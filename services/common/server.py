@@ -6,6 +6,8 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -19,6 +21,7 @@ log = logging.getLogger(__name__)
 
 READINESS = "readiness"
 """Health service name that is green only while the service can work."""
+
 KEEPALIVE_S = 5
 """A connection on which nothing arrives for so long is asked whether it lives."""
 
@@ -88,7 +91,7 @@ async def running(
     await server.start()
     state = Running(bound, lights)
     await state.set_ready(False)
-    page = start_http_server(metrics_port, host) if metrics_port else None
+    page = _metrics_page(host, metrics_port) if metrics_port else None
     log.info("listening", extra={"port": bound})
     try:
         yield state
@@ -101,6 +104,14 @@ async def running(
             page[0].server_close()
             page[1].join()
         log.info("stopped")
+
+
+def _metrics_page(host: str, port: int) -> tuple[WSGIServer, Thread]:
+    try:
+        return start_http_server(port, host)
+    except OSError as error:
+        problem = f"cannot serve the metrics page on {host}:{port}: {error}"
+        raise OSError(f"{problem}; choose another METRICS_PORT") from error
 
 
 async def stop_signal() -> None:

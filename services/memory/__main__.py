@@ -32,7 +32,9 @@ async def main(started: asyncio.Event) -> None:
         settings.cache_keep_s,
     )
     queue_of = partial(InferenceQueue, "memory", waiting_max=settings.queue_waiting_max, workers=settings.threads)
-    queues = Queues(queue_of(settings.backend), queue_of(memory.embedding.model), queue_of("archives"))
+    queues = Queues(
+        queue_of(settings.backend), queue_of(memory.embedding.model), queue_of("archives"), queue_of("imports")
+    )
     sweeper = InferenceQueue("memory", "sweeper", 0)
     opening = Opening(store, memory, queues.store)
     desk = Desk(memory, queues, opening)

@@ -6,17 +6,16 @@ what lies below the head of an identity once that is gone, and what nobody uses 
 
 `allowing_stale` is for calls that would rather know what was so a moment ago than nothing: in its block a store that is
 away, or slow, is stood in for by what it said less than `keep_s` ago. And what the same call asked for last time is
-asked for at once, not one after the other: of a store that is some milliseconds away that takes one way instead of
-three. The answers are used where the call really asks for them, and only there.
+asked for at once, not one after the other, if the store can (`Ahead`): of one that is some milliseconds away that takes
+one way instead of three. The answers are used where the call really asks for them, and only there.
 """
 
 import contextvars
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from services.common import deadline
 from services.common.errors import DeadlineExceeded, NotReady
@@ -27,12 +26,6 @@ from services.memory.store import SAME, Entry, Object, Same, Store
 
 PATIENCE_S = 0.5
 """Who has something to stand in for the store waits no longer for it."""
-
-AHEAD_THREADS = 8
-"""Requests of calls that ask at once."""
-
-AHEAD_FROM_S = 0.0005
-"""A store that answers faster is asked one request after the other: handing them to threads would take longer."""
 
 WRITTEN_BYTES_MAX = 2**16
 """What is larger is not held when it is written: it may never be read here."""
@@ -58,13 +51,29 @@ _Request = _Get | _List
 _Answer = Object | None | tuple[Entry, ...]
 
 
+@runtime_checkable
+class Ahead(Protocol):
+    """A store that can be asked several things at once."""
+
+    def ahead(
+        self, gets: Sequence[tuple[str, str]], lists: Sequence[tuple[str, int | None, str]]
+    ) -> AbstractContextManager[None]:
+        """Asks for what `get` and `list`, with these arguments, will answer in the block on this thread.
+
+        It waits for no answer and raises nothing: what went wrong is told by the method.
+        """
+
+
 @dataclass
 class Call:
-    """A call that may be answered from what was known. `stale_s` is above 0 when it was: so old is the oldest of it."""
+    """A call that may be answered from what was known. `stale_s` is above 0 when it was: so old is the oldest of it.
+
+    `ahead` are the numbers with which was asked ahead.
+    """
 
     stale_s: float = 0.0
     asked: list[_Request] = field(default_factory=list)
-    ahead: dict[_Request, "Future[_Answer]"] = field(default_factory=dict)
+    ahead: dict[_Request, int] = field(default_factory=dict)
 
 
 _call: contextvars.ContextVar[Call | None] = contextvars.ContextVar("call", default=None)
@@ -78,7 +87,6 @@ class Cached:
         bytes_max: So much memory the copies may take, about.
         keep_s: A copy that was not used for so long goes; nor does an older one stand in for the store.
         clock: Seconds that only grow.
-        ahead_from_s: A store that takes longer to answer is asked several things at once.
     """
 
     def __init__(
@@ -87,14 +95,11 @@ class Cached:
         bytes_max: int,
         keep_s: float = 60,
         clock: Callable[[], float] = time.monotonic,
-        ahead_from_s: float = AHEAD_FROM_S,
     ) -> None:
         self._store = store
+        self._ahead = store.ahead if isinstance(store, Ahead) else None
         self._clock = clock
         self._held = Held(bytes_max, keep_s, clock)
-        self._ahead_from_s = ahead_from_s
-        self._answer_mean_s = 0.0
-        self._threads = ThreadPoolExecutor(AHEAD_THREADS, thread_name_prefix="memory-ahead")
 
     @contextmanager
     def allowing_stale(self, name: Hashable = None) -> Iterator[Call]:
@@ -108,14 +113,11 @@ class Cached:
         copy = self._held.get(("plan", name)) if name else None
         plan = cast("tuple[_Request, ...]", copy.value) if copy else ()
         try:
-            # The first one is asked for by this thread, now.
-            for request in plan[1:] if self._answer_mean_s >= self._ahead_from_s else ():
-                call.ahead[request] = self._threads.submit(contextvars.copy_context().run, self._patiently, request)
-            yield call
+            with ExitStack() as ahead:
+                self._ask_ahead(call, plan, ahead)
+                yield call
         finally:
             _call.reset(token)
-            for future in call.ahead.values():
-                future.cancel()
             asked = tuple(call.asked)
             if name and asked != plan:
                 size_bytes = sum(len(request[0]) + 100 for request in asked)
@@ -160,7 +162,6 @@ class Cached:
 
     def close(self) -> None:
         """Frees what the store holds; the objects stay."""
-        self._threads.shutdown(cancel_futures=True)
         self._store.close()
 
     def forget(self, folder: str) -> None:
@@ -205,20 +206,35 @@ class Cached:
                 raise _unknown()
             return self._stale(call, copy)
         try:
-            future = call.ahead.pop(request, None)
-            return self._patiently(request) if future is None or future.cancel() else future.result()
+            return self._patiently(request, call.ahead.pop(request, None))
         except (NotReady, DeadlineExceeded):
             if copy is None or deadline.remaining_s() == 0:
                 raise
             return self._stale(call, copy)
 
-    def _patiently(self, request: _Request) -> _Answer:
+    def _ask_ahead(self, call: Call, plan: Sequence[_Request], until: ExitStack) -> None:
+        """Asks for all of a plan at once, if the store can."""
+        if plan and self._ahead:
+            call.ahead = dict.fromkeys(plan, self._held.number())
+            gets = [(request.key, self._etag(request)) for request in plan if isinstance(request, _Get)]
+            lists = [request for request in plan if isinstance(request, _List)]
+            with deadline.within(PATIENCE_S):
+                until.enter_context(self._ahead(gets, lists))
+
+    def _etag(self, request: _Get) -> str:
+        """Returns that of the copy."""
+        copy = self._held.get(request, use=False)
+        found = cast("Object | None", copy.value) if copy else None
+        return found.etag if found else ""
+
+    def _patiently(self, request: _Request, number: int | None) -> _Answer:
         """Asks the store; not for long when something can stand in for it."""
         with deadline.within(PATIENCE_S) if self._held.get(request, use=False) else nullcontext():
-            return self._ask(request)
+            return self._ask(request, number)
 
-    def _ask(self, request: _Request) -> _Answer:
-        start_s, number = time.monotonic(), self._held.number()
+    def _ask(self, request: _Request, number: int | None = None) -> _Answer:
+        """Asks the store; `number` is that with which it was asked ahead."""
+        number = number or self._held.number()
         if isinstance(request, _List):
             listed = self._watched(lambda: self._store.list(*request))
             self._held.keep(request, listed, sum(len(entry.key) + 200 for entry in listed), number)
@@ -227,7 +243,6 @@ class Cached:
         before = cast("Object | None", copy.value) if copy else None
         found = self._watched(lambda: self._store.get(request.key, before.etag if before else ""))
         metrics.READS.labels("same" if found is SAME else "read").inc()
-        self._answer_mean_s += 0.1 * (time.monotonic() - start_s - self._answer_mean_s)
         now = before if isinstance(found, Same) else found
         self._held.keep(request, now, len(now.content) if now else 0, number)
         return now

@@ -108,6 +108,8 @@ def check_bank(bank: EmotionBank) -> None:
             raise InvalidRequest(field, f"it is empty; give at least one of: {', '.join(known)}")
         for name in names:
             check_choice(field, name, known)
+        if len(set(names)) < len(names):
+            raise InvalidRequest(field, f"{len(names)} names, some twice; name each once")
 
 
 def show(value: str) -> str:

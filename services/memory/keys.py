@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.memory.domain import ClipKind, Generator, ReferenceKind
-from services.memory.records import digest_of
+from services.memory.records import damaged, digest_of
 
 LAYOUT = "layout"
 RETENTIONS = "retentions/"
@@ -183,9 +183,16 @@ def row_of(conversation: str, placed: str) -> str:
 
 
 def clip_of(key: str) -> tuple[str, ClipKind, str]:
-    """Returns what the key of a clip says: "<place>-<turn>" of its turn, its kind and its digest."""
-    placed, kind, digest = key.rpartition("/")[2].rsplit("-", 2)
-    return placed, ClipKind(kind), digest
+    """Returns what the key of a clip says: "<place>-<turn>" of its turn, its kind and its digest.
+
+    Raises:
+        Damaged: It is none; the message names it.
+    """
+    placed, _, rest = key.rpartition("/")[2].partition("-")
+    turn, kind, digest = (["", "", "", *rest.rsplit("-", 2)])[-3:]
+    if not (placed and turn and kind in set(ClipKind)):
+        raise damaged(key, "its name is not that of a clip")
+    return f"{placed}-{turn}", ClipKind(kind), digest
 
 
 def tenant_folder(tenant: str) -> str:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from services.common.errors import NotReady
+from services.memory import keys
 from services.memory.archive.archive import Archive
 from services.memory.cache import Cached
 from services.memory.checks import check_handle
@@ -74,8 +75,8 @@ class Memory:
         self.persons = Persons(cached)
         self.talks = Talks(cached, self.registry, self.persons, self._vectors, self.embedding, clock)
         self.archive = Archive(cached, self.registry, self.persons, self.talks, self.exemplars, clock)
-        ids = [identity.id for identity in ready]
-        self.eraser = Eraser(cached, cache_keep_s + GONE_LATER_S, ids, self._forget, clock)
+        heads = [keys.head(TENANT_READY, identity.id) for identity in ready]
+        self.eraser = Eraser(cached, cache_keep_s + GONE_LATER_S, heads, self._forget, clock)
         self.audits = Audits(cached)
         self.retentions = Retentions(cached)
         self._sweeper = Sweeper(cached, self.eraser, self._vectors)
@@ -154,6 +155,7 @@ class Memory:
         """Holds nothing in memory any longer that nobody used of late; call it every few seconds."""
         self._cached.tidy()
         self.talks.drop_idle(self._cache_keep_s)
+        self.exemplars.drop_idle(self._cache_keep_s)
 
     def close(self) -> None:
         """Frees what it holds; the objects stay."""

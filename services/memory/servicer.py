@@ -1,6 +1,7 @@
 """The memory on the wire: what was said here, the other services of its contract in `wire/`."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -117,13 +118,14 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
     async def GetClip(self, request: pb.GetClipRequest, context: Any) -> AsyncIterator[pb.GetClipResponse]:
         self._desk.check(request.tenant)
         kind = sayings.kind_of("kind", request.kind)
-        content = self._desk.sending(
+        pieces = self._desk.sending(
             lambda: self._memory.talks.clip(
                 request.tenant, request.identity, request.person, request.conversation, request.turn, kind
             )
         )
-        async for piece in content:
-            yield pb.GetClipResponse(content=piece)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield pb.GetClipResponse(content=piece)
 
 
 def register(server: grpc.aio.Server, name: str, desk: Desk, wheel: Wheel) -> None:

@@ -1,6 +1,7 @@
 """What every service promises: health, reflection, drain, statuses. Over real channels."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, cast
@@ -92,6 +93,17 @@ async def test_a_port_that_is_taken_stops_the_start() -> None:
     async with server.running("x", "test", lambda grpc_server: None, host="127.0.0.1", port=0) as running:
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{running.port}"):
             async with server.running("x", "test", lambda grpc_server: None, host="127.0.0.1", port=running.port):
+                pass
+
+
+async def test_a_port_of_the_metrics_page_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        problem = f"cannot serve the metrics page on 127.0.0.1:{port}: .*; choose another METRICS_PORT"
+        with pytest.raises(OSError, match=problem):
+            async with server.running(
+                "x", "test", lambda grpc_server: None, host="127.0.0.1", port=0, metrics_port=port
+            ):
                 pass
 
 

@@ -11,7 +11,7 @@ from e3rg.memory.v1 import identities_pb2 as pb
 from services.common import clients
 from services.common.errors import Overloaded
 from services.memory.servicer import SERVICES
-from services.memory.wire.uploads import Declared, Uploads
+from services.memory.wire.uploads import Declared, Transfers
 from tests.fake_store import FakeStore
 from tests.fakes import PATIENCE_S
 from tests.memory_service import (
@@ -99,6 +99,7 @@ BOB = parts(header("bob"))
         (declaring(size_bytes=0), INVALID, "header.references[1]: the voice is empty (0 bytes)"),
         (declaring(size_bytes=16 * MIB + 1), INVALID, "the voice has 16777217 bytes; send at most 16777216 (16 MiB)"),
         (declaring(digest="0" * 64), INVALID, f"its SHA-256 is {hashlib.sha256(VOICE).hexdigest()}, and 0000"),
+        ([declaring(digest="9\n" * 20_000)[0]], INVALID, "header.references[1].digest: '9\\n9\\n"),
         (parts(header("ada")), grpc.StatusCode.ALREADY_EXISTS, "'ada'"),
     ],
 )
@@ -147,9 +148,9 @@ async def test_an_upload_that_breaks_off_leaves_nothing_and_gives_its_room_back(
 
 
 def test_more_uploads_than_there_is_room_for_are_told_to_come_again() -> None:
-    uploads = Uploads(100)
+    uploads = Transfers(100)
     with uploads.room([Declared("a", 60)]):
-        problem = "uploads of 60 bytes are under way, and 41 more are too many; retry in 1 s"
+        problem = "60 bytes of files are on their way, and 41 more are too many; retry in 1 s"
         with pytest.raises(Overloaded, match=problem), uploads.room([Declared("b", 41)]):
             pass
         with uploads.room([Declared("c", 40)]):

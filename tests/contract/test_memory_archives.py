@@ -91,3 +91,23 @@ async def test_a_caller_that_falls_silent_in_an_import_holds_no_thread_when_it_i
     request = erasure_pb2.EraseIdentityRequest(tenant=TENANT, identity="ada", asked_by="me")
     async with asyncio.timeout(PATIENCE_S):
         await stubs.erasure.EraseIdentity(request)
+
+
+async def test_callers_who_send_their_archives_slowly_hold_up_no_erasure_and_no_export(stubs: Stubs) -> None:
+    await stubs.add(parts(header()))
+    stopped = asyncio.Event()
+
+    async def slow(number: int) -> AsyncIterator[pb.ImportIdentityRequest]:
+        yield pb.ImportIdentityRequest(header=pb.ImportIdentityHeader(tenant="other", identity=f"eva-{number}"))
+        yield pb.ImportIdentityRequest(content=b"i")
+        await stopped.wait()
+
+    imports = [asyncio.create_task(clients.ask(stubs.identities.ImportIdentity(), slow(number))) for number in range(8)]
+    await stubs.recall("ada")  # A later call than the imports', which have reached their threads by then.
+    archive = pb.ExportIdentityRequest(tenant=TENANT, identity="ada")
+    assert await joined(stubs.identities.ExportIdentity(archive, timeout=PATIENCE_S))
+    erasure = erasure_pb2.EraseIdentityRequest(tenant=TENANT, identity="ada", asked_by="the test")
+    assert (await stubs.erasure.EraseIdentity(erasure, timeout=PATIENCE_S)).audit.what == "identity ada"
+    stopped.set()
+    ended = await asyncio.gather(*imports, return_exceptions=True)
+    assert all("it ends too early" in str(error) for error in ended)

@@ -47,6 +47,11 @@ def test_a_store_is_spoken_to_by_tls_when_its_authority_is_known(tls_proxy: S3Pr
     content = bytes(range(256)) * 10_000
     store.put("a/b", content)
     assert content_of(store.get("a/b")) == content
+    sent: list[str] = []
+    tls_proxy.requests = lambda request, piece: sent.append(request) or piece  # type: ignore[func-returns-value]
+    with store.ahead([("a/b", "")], []):
+        assert content_of(store.get("a/b")) == content
+    assert len(sent) == 1
     store.delete(["a/b", "a/c"])
     assert store.list("") == ()
     store.close()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -76,6 +77,12 @@ def about(**changes: object) -> Repack:
     return replaced("identity.json", lambda content: json.dumps(json.loads(content) | changes).encode())
 
 
+def said_at(time: str) -> Repack:
+    return replaced(
+        "/turns/", lambda content: re.sub(rb'"said_at_s":[0-9.e+]+', b'"said_at_s":' + time.encode(), content)
+    )
+
+
 REFUSED: dict[str, tuple[Repack, str]] = {
     "nothing": (lambda listed: [], "does not begin with identity.json"),
     "who it is not first": (lambda listed: listed[1:] + listed[:1], "does not begin with identity.json"),
@@ -119,6 +126,12 @@ REFUSED: dict[str, tuple[Repack, str]] = {
     "a turn at a wrong place": (
         replaced("/turns/", lambda content: content.replace(b"9999999999-turn-0", b"9999999999-turn-5")),
         "is no place of turn",
+    ),
+    "a turn of no time": (said_at("NaN"), "said_at_s is nan"),
+    "a turn of a time that no clock shows": (said_at("1e300"), r"said_at_s is 1e\+300"),
+    "a turn at the end of all places": (
+        replaced("/turns/", lambda content: content.replace(b"9999999999-turn-0", b"0000000000-turn-0")),
+        "0000000000-turn-0",
     ),
     "a clip of no turn": (without("p-ann/turns/"), "of a turn that does not stand before it"),
     "a clip of a wrong kind": (replaced("/clips/", lambda content: b"GIF89a" + content), "begin with b'GIF89a"),

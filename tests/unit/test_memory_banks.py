@@ -66,6 +66,7 @@ def test_a_stored_bank_is_there_for_the_identities_of_its_tenant(store: Store) -
         ("emotion_bank.name", EmotionBank("default", ("happy",), ("default",))),
         ("emotion_bank.face_classes", EmotionBank("few", (), ("default",))),
         ("emotion_bank.face_classes", EmotionBank("few", ("joyful",), ("default",))),
+        ("emotion_bank.face_classes", EmotionBank("few", ("happy", "sad", "happy"), ("default",))),
         ("emotion_bank.voice_styles", EmotionBank("few", ("happy",), ())),
         ("emotion_bank.voice_styles", EmotionBank("few", ("happy",), ("singing",))),
     ],

@@ -1,6 +1,6 @@
 """What a replica knows while its store is away or slow, and how it asks for several things at once."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -8,8 +8,8 @@ from services.common import deadline
 from services.common.errors import DeadlineExceeded, NotReady
 from services.memory import keys
 from services.memory.cache import Cached
-from services.memory.store import content_of
-from tests.cached import AWAY, HEAD, KEEP_S, TURNS, Asked, Clock, turn
+from services.memory.store import Entry, Object, content_of
+from tests.cached import AWAY, HEAD, KEEP_S, TURNS, Asked, Clock, Foresighted, turn
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def store() -> Asked:
 
 @pytest.fixture
 def cached(store: Asked, clock: Clock) -> Cached:
-    return Cached(store, 100_000, KEEP_S, clock, ahead_from_s=0)
+    return Cached(store, 100_000, KEEP_S, clock)
 
 
 def test_only_who_allows_it_is_answered_while_the_store_is_away(store: Asked, cached: Cached, clock: Clock) -> None:
@@ -128,23 +128,38 @@ def test_a_slow_store_is_not_waited_for_by_who_has_something_but_by_all_others(s
         cached.get(HEAD)
 
 
-def test_what_a_call_asked_for_last_time_is_asked_for_at_once(store: Asked, cached: Cached) -> None:
-    wanted = [HEAD, keys.person("acme", "p-bob"), keys.bank("acme", "warm")]
-    for key in wanted:
-        store.put(key, key.encode())
-    together = threading.Barrier(len(wanted), timeout=10)
+def test_what_a_call_asked_for_last_time_is_asked_for_at_once(clock: Clock) -> None:
+    store = Foresighted()
+    cached = Cached(store, 100_000, KEEP_S, clock)
+    bob = keys.person("acme", "p-bob")
+    etag = store.put(HEAD, b"head")
 
-    def ask() -> list[bytes | None]:
+    def ask() -> list[object]:
         with cached.allowing_stale("a call"):
-            return [content_of(cached.get(key)) for key in wanted]
+            return [cached.get(HEAD), cached.get(bob), cached.list(TURNS, 4)]
 
-    assert ask() == [key.encode() for key in wanted]
+    assert ask() == [Object(b"head", etag), None, ()]
+    assert store.told == []
+    assert ask() == [Object(b"head", etag), None, ()]
+    assert store.told == [([(HEAD, etag), (bob, "")], [(TURNS, 4, "")])]
 
-    def wait(*_: str) -> None:
-        together.wait()  # All three are under way, or this fails.
 
-    store.before = wait
-    assert ask() == [key.encode() for key in wanted]
+def test_an_answer_that_was_asked_for_ahead_does_not_hide_a_later_one(clock: Clock) -> None:
+    store = Foresighted()
+    cached = Cached(store, 100_000, KEEP_S, clock)
+
+    def listed() -> tuple[Entry, ...]:
+        with cached.allowing_stale():
+            return cached.list(TURNS)
+
+    for _ in range(2):
+        with cached.allowing_stale("a call"), ThreadPoolExecutor(1) as threads:
+            if store.told:
+                store.put(*turn(1))
+                later = threads.submit(listed).result()
+            assert cached.list(TURNS) == ()
+    store.before = AWAY
+    assert (listed(), len(later)) == (later, 1)
 
 
 def test_what_was_asked_for_in_vain_changes_nothing(store: Asked, cached: Cached) -> None:
@@ -163,18 +178,3 @@ def test_what_was_asked_for_in_vain_changes_nothing(store: Asked, cached: Cached
     store.delete([HEAD, ways["old"]])
     with pytest.raises(KeyError):
         ask()
-
-
-def test_a_store_that_answers_at_once_is_asked_one_request_after_the_other(store: Asked, clock: Clock) -> None:
-    cached = Cached(store, 100_000, KEEP_S, clock)
-    asking: set[int] = set()
-
-    def count(operation: str, key: str) -> None:
-        asking.add(threading.get_ident())
-
-    store.before = count
-    for _ in range(3):
-        with cached.allowing_stale("a call"):
-            for key in (HEAD, keys.person("acme", "p-bob")):
-                cached.get(key)
-    assert asking == {threading.get_ident()}

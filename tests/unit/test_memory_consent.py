@@ -83,6 +83,22 @@ def test_a_permission_holds_to_the_end_of_its_last_day(fake: FakeStore, time: st
             ask()
 
 
+@pytest.mark.parametrize(
+    ("time", "holds"),
+    [("2026-02-27T09:59:59", False), ("2026-02-27T10:00:00", True), ("2026-02-28T12:00:00", True)],
+)
+def test_a_permission_holds_from_its_first_day_wherever_that_begins_first(
+    fake: FakeStore, time: str, holds: bool
+) -> None:
+    replica(fake, replace(VOICE, granted_on="2026-02-28"))
+    earlier = Registry(fake, at(time))
+    if holds:
+        assert earlier.found(TENANT, "ada", [Use.CLONE_VOICE])
+        return
+    with pytest.raises(FailedPrecondition, match=r"permission for clone_voice .* of 2026-02-28 has not begun"):
+        earlier.found(TENANT, "ada", [Use.CLONE_VOICE])
+
+
 def test_a_file_is_lent_for_what_is_allowed_only(fake: FakeStore) -> None:
     registry = replica(fake, FACE)
     registry.change(TENANT, "ada", Change(1, added=(film(),)))

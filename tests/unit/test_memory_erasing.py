@@ -121,7 +121,7 @@ def test_the_record_counts_every_object_and_byte_by_kind(fake: FakeStore, clock:
         "head": 1,
         "references": 2,
         "derived": 2,
-        "bank": 1,
+        "emotions": 1,
         "persons": 6,
         "turn-ids": 12,
         "turns": 12,
@@ -255,6 +255,8 @@ def test_a_wrong_field_is_named_and_nothing_is_erased(fake: FakeStore) -> None:
         ("identity", lambda: eraser(memory, fake).identity(TENANT, "ada/..", "the test")),
         ("asked_by", lambda: eraser(memory, fake).identity(TENANT, "ada", " ")),
         ("asked_by", lambda: eraser(memory, fake).identity(TENANT, "ada", "x" * 101)),
+        ("asked_by", lambda: eraser(memory, fake).identity(TENANT, "ada", "Mo\x1b[2J")),
+        ("asked_by", lambda: eraser(memory, fake).person(TENANT, "ann", "", "Mo\nof nobody")),
         ("tenant", lambda: eraser(memory, fake).person("", "ann", "", "the test")),
         ("person", lambda: eraser(memory, fake).person(TENANT, "a/b", "", "the test")),
         ("conversation", lambda: eraser(memory, fake).person(TENANT, "", "", "the test")),
@@ -270,10 +272,10 @@ def test_a_wrong_field_is_named_and_nothing_is_erased(fake: FakeStore) -> None:
 def test_a_ready_identity_that_is_erased_on_purpose_stays_away_and_can_be_added_again(fake: FakeStore) -> None:
     memory = Replica(fake)
     memory.registry.prepare(TENANT, [new()])
-    eraser(memory, fake, ready={"ada"}).identity(TENANT, "ada", "the test")
+    eraser(memory, fake, ready={keys.head(TENANT, "ada")}).identity(TENANT, "ada", "the test")
     assert others(fake) == [keys.removed(TENANT, "ada")]
     Registry(fake).prepare(TENANT, [new()])
-    assert Registry(fake).identities(TENANT, 10, "") == ()
+    assert Registry(fake).identities(TENANT, 10, "") == ((), "")
     memory.add()
     assert memory.registry.identity(TENANT, "ada").version == 1
 

@@ -80,16 +80,31 @@ def test_the_same_example_again_keeps_its_id_and_is_there_once(exemplars: Exempl
     before = dict(store.objects)
     assert exemplars.put("shop", "anna", [JOB, DOG]) == (ids[1], ids[0])
     assert store.objects == before
-    assert sorted(one.id for one in exemplars.list("shop", "anna", 50, "")) == sorted(set(ids))
+    assert sorted(one.id for one in exemplars.list("shop", "anna", 50, "")[0]) == sorted(set(ids))
 
 
 def test_it_is_listed_by_pages(exemplars: Exemplars) -> None:
     many = [replace(DOG, reply_text=f"Oh no, {number}.") for number in range(7)]
     ids = sorted(exemplars.put("shop", "", many))
-    first = exemplars.list("shop", "", 3, "")
-    then = exemplars.list("shop", "", 10, first[-1].id)
-    assert [one.id for one in (*first, *then)] == ids
-    assert {one.reply_text for one in (*first, *then)} == {one.reply_text for one in many}
+    first, following = exemplars.list("shop", "", 3, "")
+    exemplars.remove("shop", "", [ids[3]])
+    then, end = exemplars.list("shop", "", 10, following)
+    assert (len(first), len(then), end) == (3, 3, "")
+    assert [one.id for one in (*first, *then)] == [*ids[:3], *ids[4:]]
+    assert {one.reply_text for one in (*first, *then)} < {one.reply_text for one in many}
+
+
+def test_a_page_of_which_one_went_meanwhile_is_not_the_last(exemplars: Exemplars, store: FakeStore) -> None:
+    ids = sorted(exemplars.put("shop", "", [replace(DOG, reply_text=f"Oh no, {number}.") for number in range(4)]))
+    going = next(key for key in store.objects if key.endswith(ids[0]))
+
+    def before(operation: str, key: str) -> None:
+        if (operation, key) == ("get", going):
+            del store.objects[going]
+
+    store.before = before
+    page, following = exemplars.list("shop", "", 2, "")
+    assert ([one.id for one in page], following) == ([ids[1]], ids[1])
 
 
 def test_a_removed_example_is_gone_with_its_vector_and_can_be_kept_anew(
@@ -129,7 +144,7 @@ def test_a_crash_at_any_step_leaves_each_example_findable_or_absent_and_the_next
             done = False
         store.before = lambda operation, key: None
         after = replica(store, embedding)
-        listed = {one.user_text for one in after.list("shop", "anna", 50, "")}
+        listed = {one.user_text for one in after.list("shop", "anna", 50, "")[0]}
         assert set(found(after, "anna", DOG.user_text)) == listed <= {DOG.user_text, JOB.user_text}
         after.put("shop", "anna", [DOG, JOB])
         assert set(found(after, "anna", DOG.user_text)) == {DOG.user_text, JOB.user_text}
@@ -153,7 +168,7 @@ def test_a_wrong_example_is_named_and_none_of_the_call_is_kept(
 ) -> None:
     with pytest.raises(InvalidRequest, match=problem):
         exemplars.put("shop", "anna", [JOB, exemplar])
-    assert exemplars.list("shop", "anna", 50, "") == ()
+    assert exemplars.list("shop", "anna", 50, "") == ((), "")
 
 
 def test_who_and_how_many_is_checked(exemplars: Exemplars) -> None:

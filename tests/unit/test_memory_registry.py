@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from services.common.errors import AlreadyExists, Damaged, InvalidRequest, NotFound
+from services.common.server import MESSAGE_BYTES_MAX
 from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
-from services.memory.domain import Change, Generator
+from services.memory.domain import Change, Generator, Grant, Use
 from services.memory.forgetting.erasing import Eraser
 from services.memory.registry.emotion_references import EmotionReferences
 from services.memory.store import Store
+from services.memory.wire.messages import sent_identity
 from tests.avatars import ADA, MODEL, digest, named, portrait, read, registry, voice
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, keys_of, once
@@ -33,7 +35,7 @@ def fake() -> FakeStore:
 
 
 def ids(store: Store, page_size: int = 50, after: str = "", tenant: str = TENANT) -> list[str]:
-    return [identity.id for identity in registry(store).identities(tenant, page_size, after)]
+    return [identity.id for identity in registry(store).identities(tenant, page_size, after)[0]]
 
 
 def test_an_added_identity_is_there_as_it_was_added(store: Store) -> None:
@@ -43,7 +45,7 @@ def test_an_added_identity_is_there_as_it_was_added(store: Store) -> None:
     assert (added.version, added.changed_at_s, len(added.generation)) == (1, 1_800_000_000.0, 32)
     again = registry(store)
     assert again.identity(TENANT, "ada") == again.found(TENANT, "ada").identity == added
-    assert again.identities(TENANT, 50, "") == (added,)
+    assert again.identities(TENANT, 50, "") == ((added,), "")
     assert [again.reference(TENANT, "ada", digest(file)) for file in ADA.files] == [file.content for file in ADA.files]
     assert set(keys_of(store)) == named(added)
 
@@ -73,6 +75,31 @@ def test_a_page_is_full_though_one_on_it_is_erased_meanwhile(fake: FakeStore) ->
     erased = once(fake, "get", keys.head(TENANT, "a"), lambda: fake.objects.pop(keys.head(TENANT, "a")))
     assert ids(fake, 2) == ["b", "c"]
     assert erased
+
+
+def test_a_page_tells_what_follows_also_when_those_on_it_are_erased_meanwhile(fake: FakeStore) -> None:
+    for name in ("a", "b", "c", "d"):
+        registry(fake).add(TENANT, replace(ADA, id=name))
+    followers = {size: registry(fake).identities(TENANT, size, "")[1] for size in (1, 3, 4)}
+    assert followers == {1: "a", 3: "c", 4: ""}
+    gone = [keys.head(TENANT, name) for name in ("a", "b")]
+    assert once(fake, "get", gone[0], lambda: [fake.objects.pop(key) for key in gone]) == []
+    page, following = registry(fake).identities(TENANT, 2, "")
+    assert [identity.id for identity in page] + ids(fake, after=following) == ["c", "d"]
+
+
+def test_a_page_of_identities_of_whom_much_is_said_fits_into_a_message(fake: FakeStore) -> None:
+    most = replace(ADA.profile, name="\U0001d4b3" * 100, about="\U0001d4b3" * 500, speaking_style="\U0001d4b3" * 200)
+    grants = tuple(Grant(use, "\U0001d4b3" * 100, "2026-01-01", "\U0001d4b3" * 500) for use in Use)
+    for number in range(200):
+        registry(fake).add(TENANT, replace(ADA, id=f"a{number:03d}", profile=most, grants=grants))
+    seen: list[str] = []
+    following = ""
+    while following or not seen:
+        page, following = registry(fake).identities(TENANT, 200, following)
+        assert sum(sent_identity(identity).ByteSize() for identity in page) < MESSAGE_BYTES_MAX
+        seen += [identity.id for identity in page]
+    assert seen == [f"a{number:03d}" for number in range(200)]
 
 
 def test_a_damaged_head_is_named_and_hides_nobody_for_ever(store: Store) -> None:

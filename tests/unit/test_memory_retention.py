@@ -203,7 +203,7 @@ def test_each_tenant_has_its_own_retention(house: House) -> None:
 def test_ages_are_told_by_the_clock_of_the_store_alone(house: House) -> None:
     house.keep(turns_days=1)
     ahead = Replica(house.store, Clock(house.time.now_s + 400 * DAY_S))
-    behind = Replica(house.store, Clock(0))
+    behind = Replica(house.store, Clock(house.time.now_s - 300 * DAY_S))
     ahead.say(turn(1))
     behind.say(turn(2))
     sweeper = Sweeper(house.store, Eraser(house.store, 70, clock=ahead.clock), ahead.vectors, Clock(1e12))

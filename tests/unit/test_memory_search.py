@@ -123,6 +123,14 @@ def test_long_turns_are_found_only_as_far_as_one_message_holds_them(memory: Repl
     assert len(hits) == BYTES_MAX // 96_000
 
 
+def test_what_else_is_kept_of_turns_counts_too(memory: Replica) -> None:
+    variants = {f"service-{number:02d}": "v" * 100 for number in range(32)}
+    for number in range(40):
+        memory.say(replace(turn(200 + number), user_text="dog " * 6000, reply_text="x" * 24_000, variants=variants))
+    hits = search(memory, "dog", hits_max=32)
+    assert len(hits) == BYTES_MAX // (48_000 + 32 * 118 + 512)
+
+
 @pytest.mark.parametrize("text", ["?!", "nowhere"])
 def test_a_text_without_meaning_finds_nothing(memory: Replica, text: str) -> None:
     assert search(memory, text, similarity_min=-1) == []

@@ -23,9 +23,15 @@ from services.memory.registry.heads import Heads
 from services.memory.registry.registry import Registry
 from services.memory.store import Store
 from services.memory.talks.clips import check_clip
-from services.memory.talks.conversation import Conversation
+from services.memory.talks.conversation import PLACE_MAX, Conversation
 from services.memory.talks.persons import Persons
 from services.memory.talks.talks import Talks
+
+SAID_AT_S_MAX = 1e11
+"""No turn was said later: Unix time, of the year 5138."""
+
+PLACES_MAX = 10**9
+"""No conversation has had more turns. A place beyond would leave none to those that come."""
 
 
 class Importing:
@@ -159,6 +165,8 @@ class _Addition:
     def _turns(self, member: Member, person: str) -> None:
         talk = self._known(person)
         said = cast("list[Said]", lines(member.name, member.content, SAID))
+        for each in said:
+            _check_said(member.name, each)
         for conversation, group in groupby(said, lambda each: each.turn.conversation):
             if person.startswith("c-") and conversation != person[2:]:
                 raise InvalidRequest("archive", f"its member {member.name!r} has turns of another conversation")
@@ -183,3 +191,13 @@ class _Addition:
     def _leave(self) -> None:
         if self._talk:
             self._persons.check_still(self._talk)
+
+
+def _check_said(name: str, said: Said) -> None:
+    """Refuses a turn after which its conversation could not be read or go on."""
+    if not 0 <= said.turn.said_at_s <= SAID_AT_S_MAX:  # So also what is no number.
+        raise InvalidRequest(
+            "archive", f"its member {name!r}: said_at_s is {said.turn.said_at_s}, which is no Unix time"
+        )
+    if said.placed < str(PLACE_MAX - PLACES_MAX):
+        raise InvalidRequest("archive", f"its member {name!r}: {said.placed[:80]!a} is too far from the first place")

@@ -6,7 +6,8 @@ The store must keep conditional writes (`If-None-Match` and `If-Match`) and keep
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -17,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.common.errors import NotReady
 from services.memory.records import damaged
+from services.memory.s3.ahead import read_of
 from services.memory.s3.bucket import ATTEMPTS, Bucket, md5_of
 from services.memory.s3.connection import Address, Answer
 from services.memory.s3.credentials import Keys
@@ -117,9 +119,8 @@ class S3Backend:
     def get(self, key: str, unless: str = "") -> Object | Same | None:
         """Returns the object; see the port."""
         check_key(key)
-        headers = {"x-amz-checksum-mode": "ENABLED"} | ({"If-None-Match": f'"{unless}"'} if unless else {})
         for _ in range(ATTEMPTS):
-            answer, _ = self._bucket.ask("GET", key, headers=headers, refusals=("304", "NoSuchKey"))
+            answer, _ = self._bucket.ask("GET", key, headers=_unless(unless), refusals=("304", "NoSuchKey"))
             if answer.status == 304:
                 return SAME
             if answer.status == 404:
@@ -133,17 +134,23 @@ class S3Backend:
         """Returns the objects below `folder`; see the port."""
         check_folder(folder)
         found: list[Entry] = []
-        place = {"start-after": after} if after else {}
+        place = _place(after)
         while limit is None or len(found) < limit:
-            keys = PAGE_KEYS if limit is None else min(PAGE_KEYS, limit - len(found))
-            query = {"list-type": "2", "prefix": folder, "max-keys": str(keys), **place}
-            page = self._bucket.parsed("GET", query)
+            page = self._bucket.parsed("GET", _listing(folder, None if limit is None else limit - len(found), place))
             found += [_entry(element) for element in page.iterfind("{*}Contents")]
             token = page.findtext("{*}NextContinuationToken")
             if not token:
                 break
             place = {"continuation-token": token}
         return tuple(found)
+
+    def ahead(
+        self, gets: Sequence[tuple[str, str]], lists: Sequence[tuple[str, int | None, str]]
+    ) -> AbstractContextManager[None]:
+        """Asks at once for what `get` and `list` will be asked in the block; see `services.memory.cache.Ahead`."""
+        reads = [read_of(key, _unless(unless), None) for key, unless in gets]
+        reads += [read_of("", None, _listing(folder, limit, _place(after))) for folder, limit, after in lists]
+        return self._bucket.ahead(reads)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Removes objects; see the port."""
@@ -192,6 +199,19 @@ def create() -> Store:
 
 def _digest(content: bytes) -> str:
     return base64.b64encode(hashlib.sha256(content).digest()).decode()
+
+
+def _unless(etag: str) -> dict[str, str]:
+    return {"x-amz-checksum-mode": "ENABLED"} | ({"If-None-Match": f'"{etag}"'} if etag else {})
+
+
+def _place(after: str) -> dict[str, str]:
+    return {"start-after": after} if after else {}
+
+
+def _listing(folder: str, limit: int | None, place: Mapping[str, str]) -> dict[str, str]:
+    keys = PAGE_KEYS if limit is None else min(PAGE_KEYS, limit)
+    return {"list-type": "2", "prefix": folder, "max-keys": str(keys), **place}
 
 
 def _etag(answer: Answer) -> str:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from services.common.errors import Damaged, InvalidRequest, NotFound
 from services.memory import keys
-from services.memory.checks import check_handle, check_id, check_text
+from services.memory.checks import check_handle, check_id, check_line
 from services.memory.domain import Audit
 from services.memory.forgetting import marks
 from services.memory.forgetting.audits import Audits
@@ -57,7 +57,8 @@ class Eraser:
     Args:
         store: Where it is.
         caches_s: A replica holds nothing in its memory for longer after its last use.
-        ready: Identities that come with the project: that they were erased is remembered, so that they stay away.
+        ready: Heads of the identities that come with the project: that those were erased is remembered, so that they
+            stay away.
         forget: Called with each erased folder, so that this replica holds nothing of it.
         clock: Unix time, for the records.
         closed_after_s: How long late writers are looked for.
@@ -96,7 +97,7 @@ class Eraser:
         """
         check_id("tenant", tenant)
         check_id("identity", identity)
-        check_text("asked_by", asked_by, ASKED_BY_CHARS_MAX)
+        check_line("asked_by", asked_by, ASKED_BY_CHARS_MAX)
         return self._erase(IdentitySubject(tenant, identity), asked_by)
 
     def person(self, tenant: str, person: str, conversation: str, asked_by: str) -> Audit:
@@ -116,7 +117,7 @@ class Eraser:
         if bool(person) == bool(conversation):
             raise InvalidRequest("conversation", "name a person, or the conversation of somebody without a name")
         check_handle(*(("person", person) if person else ("conversation", conversation)))
-        check_text("asked_by", asked_by, ASKED_BY_CHARS_MAX)
+        check_line("asked_by", asked_by, ASKED_BY_CHARS_MAX)
         return self._erase(PersonSubject(tenant, keys.person_of(person, conversation)), asked_by)
 
     def resume(self) -> None:

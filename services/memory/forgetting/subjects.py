@@ -203,7 +203,7 @@ def kind_of(key: str) -> str:
     below = parts[7:] if parts[5] == "people" else parts[5:]
     if below[0] == "exemplars" and below[1] == "vectors":
         return "vectors"
-    return "bank" if below[0] == "emotions" else below[0]
+    return below[0]
 
 
 def counted(entries: Iterable[tuple[str, int]], before: Sequence[Erased] = ()) -> tuple[Erased, ...]:

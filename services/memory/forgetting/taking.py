@@ -29,7 +29,7 @@ class Taking:
 
     Args:
         store: Where they are.
-        ready: Identities that come with the project.
+        ready: Heads of the identities that come with the project.
         taken_up_after_s: When another who takes a head away counts as dead.
         wait: Waits so many seconds.
     """
@@ -53,7 +53,7 @@ class Taking:
         found, is_mine = marks.change(self._store, found, lambda mark: replace(mark, taker=me))
         if not is_mine:
             return found
-        if isinstance(subject, IdentitySubject) and subject.identity in self._ready:
+        if isinstance(subject, IdentitySubject) and subject.head in self._ready:
             self._store.put(keys.removed(subject.tenant, subject.identity), b"")
         head = head_of(self._store, subject)
         folders = self.folders(subject, head) if head else set()

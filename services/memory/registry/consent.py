@@ -8,6 +8,9 @@ from services.common.errors import FailedPrecondition, InvalidRequest
 from services.memory.checks import ABOUT_CHARS_MAX, NAME_CHARS_MAX, check_choice, check_line, show
 from services.memory.domain import Grant, Identity, Use
 
+EARLIEST_S = 14 * 3600.0
+"""So much earlier than in UTC a day begins somewhere."""
+
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
@@ -46,9 +49,16 @@ def check_uses(field: str, uses: Collection[str]) -> None:
 
 
 def allowed(identity: Identity, now_s: float) -> frozenset[str]:
-    """Returns the uses that are allowed at that Unix time. A permission's last day is one of UTC."""
-    today = _day(now_s)
-    return frozenset(grant.use for grant in identity.grants if not grant.until or today <= grant.until)
+    """Returns the uses that are allowed at that Unix time. A permission's last day is one of UTC.
+
+    Its first day begins when it does somewhere on earth, up to 14 hours before it does in UTC.
+    """
+    today, begun = _day(now_s), _day(now_s + EARLIEST_S)
+    return frozenset(
+        grant.use
+        for grant in identity.grants
+        if grant.granted_on <= begun and (not grant.until or today <= grant.until)
+    )
 
 
 def require(identity: Identity, uses: Collection[str], now_s: float) -> None:
@@ -76,7 +86,8 @@ def require(identity: Identity, uses: Collection[str], now_s: float) -> None:
 def _problem(identity: Identity, use: str) -> str:
     for grant in identity.grants:
         if grant.use == use:
-            return f"the permission for {use} by {grant.granted_by} of {grant.granted_on} ended with {grant.until}"
+            ended = f"ended with {grant.until}" if grant.until else "has not begun"
+            return f"the permission for {use} by {grant.granted_by} of {grant.granted_on} {ended}"
     since = f"version {identity.version} of {_day(identity.changed_at_s)}"
     return f"there is no permission for {use} ({since})"
 

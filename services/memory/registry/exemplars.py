@@ -77,13 +77,15 @@ class Exemplars:
         """Keeps examples of an archive with an addition of an identity of which the head is not there yet."""
         self._keep(keys.Examples(scope.folder), exemplars, self._places(exemplars))
 
-    def list(self, tenant: str, identity: str, page_size: int, after: str) -> tuple[Exemplar, ...]:
-        """Returns at most `page_size` examples, by id, those behind the id `after`."""
+    def list(self, tenant: str, identity: str, page_size: int, after: str) -> tuple[tuple[Exemplar, ...], str]:
+        """Returns at most `page_size` examples, by id, those behind `after`, and what the next page is `after`."""
         if after:
             check_handle("page_token", after)
         items = self._found(tenant, identity)[1].items
-        found = (self._read(entry.key) for entry in self._store.list(items, page_size, items + after if after else ""))
-        return tuple(exemplar for exemplar in found if exemplar)
+        entries = self._store.list(items, page_size, items + after if after else "")
+        found = (self._read(entry.key) for entry in entries)
+        following = entries[-1].key.removeprefix(items) if len(entries) == page_size else ""
+        return tuple(exemplar for exemplar in found if exemplar), following
 
     def search(
         self,

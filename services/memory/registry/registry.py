@@ -7,12 +7,13 @@ What such an end leaves, files that nobody names, goes with the next successful 
 identity is erased.
 """
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from services.common.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
+from services.common.errors import AlreadyExists, Conflict, Damaged, InvalidRequest, NotFound
 from services.memory import keys
 from services.memory.checks import check_id, check_profile
 from services.memory.domain import BANK_DEFAULT, Change, File, Identity, NewIdentity, Reference, Use
@@ -26,6 +27,11 @@ from services.memory.registry.consent import allowed, check_grants, check_uses, 
 from services.memory.registry.heads import IDENTITIES, Heads, Kept
 from services.memory.registry.references import References, lost, unnamed
 from services.memory.store import Store, content_of
+
+PAGE_BYTES_MAX = 2**20
+"""At most so many bytes of identities stand on a page, so that they fit into one message; one always does."""
+
+log = logging.getLogger(__name__)
 
 
 class Registry:
@@ -88,8 +94,10 @@ class Registry:
             raise damaged(key, "it is missing")
         return IDENTITIES.decode(key, content)
 
-    def identities(self, tenant: str, page_size: int, after: str) -> tuple[Identity, ...]:
-        """Returns the first identities behind the id `after`, by id: `page_size` of them, fewer if there are no more.
+    def identities(self, tenant: str, page_size: int, after: str) -> tuple[tuple[Identity, ...], str]:
+        """Returns at most `page_size` identities behind the id `after`, by id, and what the next page is `after`.
+
+        A page ends early when there is much to say of its identities; the last one is followed by "".
 
         Raises:
             Damaged: A head is; the message names it. Whoever asks for those after its id gets the others.
@@ -98,28 +106,33 @@ class Registry:
         if after:
             check_id("page_token", after)
         folder = keys.heads(tenant)
-        last = keys.head(tenant, after) if after else ""
+        entries = self._store.list(folder, limit=page_size + 1, after=folder + after if after else "")
         found: list[Identity] = []
-        while entries := self._store.list(folder, limit=page_size - len(found), after=last):
-            last = entries[-1].key
-            for entry in entries:
-                content = content_of(self._store.get(entry.key))
-                if content is not None:  # Else it was erased since the listing.
-                    found.append(IDENTITIES.decode(entry.key, content))
-            if len(found) >= page_size:
-                break
-        return tuple(found)
+        left_bytes = PAGE_BYTES_MAX
+        for entry in entries:
+            left_bytes -= entry.size_bytes
+            if len(found) == page_size or (found and left_bytes < 0):
+                return tuple(found), found[-1].id
+            content = content_of(self._store.get(entry.key))
+            if content is not None:  # Else it was erased since the listing.
+                found.append(IDENTITIES.decode(entry.key, content))
+        return tuple(found), entries[-1].key.removeprefix(folder) if len(entries) > page_size else ""
 
     def prepare(self, tenant: str, ready: Iterable[NewIdentity]) -> None:
-        """Adds the identities that are neither there nor were erased on purpose."""
+        """Adds the identities that are neither there nor were erased on purpose.
+
+        One that cannot be added for a damaged object is logged, and stops nothing else.
+        """
         for new in ready:
-            # In this order: an erasure leaves its mark before it takes the head.
-            if self.is_there(tenant, new.id) or self._store.get(keys.removed(tenant, new.id)) is not None:
-                continue
             try:
+                # In this order: an erasure leaves its mark before it takes the head.
+                if self.is_there(tenant, new.id) or self._store.get(keys.removed(tenant, new.id)) is not None:
+                    continue
                 self.add(tenant, new)
             except AlreadyExists:
                 continue  # Another replica, which starts at the same time, was first.
+            except Damaged as error:
+                log.error("a ready identity is not added", extra={"identity": new.id, "why": str(error)})
 
     def add(self, tenant: str, new: NewIdentity) -> Identity:
         """Adds an identity; it is there with everything, or nothing of it is kept.

@@ -4,7 +4,8 @@ import base64
 import hashlib
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from itertools import count
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from minio.credentials.providers import Provider
 
 from services.common import deadline
 from services.common.errors import DeadlineExceeded, NotReady
+from services.memory.s3.ahead import Read
 from services.memory.s3.connection import Address, Answer, Connection, NoAnswer
 from services.memory.s3.refusals import is_passing, meaning
 
@@ -97,6 +99,10 @@ class Bucket:
                     f"the object store at {self.address} answers {method} {dict(query)} with what is no XML ({error})",
                 )
         raise AssertionError  # The loop has no end.
+
+    def ahead(self, reads: Iterable[Read]) -> AbstractContextManager[None]:
+        """Sends requests; whoever asks the same in the block gets their answers."""
+        return self._connection.ahead(reads)
 
     def make(self) -> None:
         """Makes the bucket; that another has made it meanwhile is fine."""

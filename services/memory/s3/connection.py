@@ -5,9 +5,10 @@ that is repeated is refused for its own success. So this asks by the method belo
 """
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import urllib3
@@ -18,11 +19,10 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from services.common import deadline
 from services.common.errors import DeadlineExceeded
+from services.memory.s3.ahead import BROKEN, PIECE_BYTES, Ahead, Read, Sent, read_of
 
 UPLOAD_BYTES_PER_S_MIN = 2**20
 """A large object gets this much more time than a small one."""
-
-PIECE_BYTES = 2**16
 
 
 class NoAnswer(Exception):
@@ -77,6 +77,9 @@ class Connection:
             http_client=self._pool,
         )
         self._client.disable_virtual_style_endpoint()  # type: ignore[no-untyped-call]
+        url = self._client._base_url.build(method="GET", region=address.region, bucket_name=address.bucket)
+        pool = self._pool.connection_from_url(f"{url.scheme}://{url.netloc}")
+        self._ahead = Ahead(pool, url, address.region, keys)
 
     def ask(
         self,
@@ -92,6 +95,9 @@ class Connection:
             NoAnswer: None came, or half of one.
             DeadlineExceeded: The time that the caller allows is over; nothing was sent.
         """
+        asked = self._ahead.taken(read_of(key, headers, query)) if method == "GET" else None
+        if asked and (answer := self._answer(asked)):
+            return answer
         try:
             response = self._client._execute(
                 method,
@@ -114,9 +120,23 @@ class Connection:
             sent = not distrusted and not isinstance(error, (NewConnectionError, ConnectTimeoutError))
             raise NoAnswer(self._why(error), sent) from error
 
+    def ahead(self, reads: Iterable[Read]) -> AbstractContextManager[None]:
+        """Sends requests; `ask` finds their answers in the block."""
+        return self._ahead.sending(reads, self._pool.wait_s)
+
     def close(self) -> None:
         """Ends the connections."""
         self._pool.clear()
+
+    def _answer(self, sent: Sent) -> Answer | None:
+        """Returns the answer to what was sent ahead; None when it is a refusal: who asks again is told why."""
+        try:
+            response, content = sent.answer(self._pool.wait_s)
+        except BROKEN as error:
+            raise NoAnswer(self._why(error), sent=True) from error
+        if response.status not in (200, 304):
+            return None
+        return Answer(response.status, "", content, cast("Mapping[str, str]", response.headers))
 
     def _why(self, error: Exception) -> str:
         match error:
@@ -142,15 +162,24 @@ class _Once(urllib3.PoolManager):
     def urlopen(  # type: ignore[override]
         self, method: str, url: str, redirect: bool = False, **options: Any
     ) -> urllib3.BaseHTTPResponse:
-        wait_s = self._timeout_s + len(options.get("body") or b"") / UPLOAD_BYTES_PER_S_MIN
+        wait_s = self.wait_s(len(options.get("body") or b""))
+        # What is sent of a body counts as connecting.
+        timeout = urllib3.Timeout(connect=wait_s, read=wait_s)
+        return super().urlopen(method, url, redirect=False, timeout=timeout, **options)
+
+    def wait_s(self, size_bytes: int = 0) -> float:
+        """Returns how long to wait for an answer to so many bytes.
+
+        Raises:
+            DeadlineExceeded: The time that the caller allows is over.
+        """
+        wait_s = self._timeout_s + size_bytes / UPLOAD_BYTES_PER_S_MIN
         left_s = deadline.remaining_s()
         if left_s is not None:
             wait_s = min(wait_s, left_s)
         if wait_s <= 0:
             raise DeadlineExceeded("the time that the call allows was over before the object store was asked")
-        # What is sent of a body counts as connecting.
-        timeout = urllib3.Timeout(connect=wait_s, read=wait_s)
-        return super().urlopen(method, url, redirect=False, timeout=timeout, **options)
+        return wait_s
 
 
 def _read(response: urllib3.BaseHTTPResponse) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.domain import Hit, Sought
+from services.memory.domain import Hit, Sought, Turn
 from services.memory.keys import Talk
 from services.memory.store import Store
 from services.memory.talks.conversation import BYTES_MAX, Conversation
@@ -53,13 +53,21 @@ def find(
     for placed, hit in _hits(store, talk, vectors.search(folder, toward, wanted)):
         if hit.turn.conversation == here and hit.turn.id in sought.without:
             continue
-        left_bytes -= len(hit.turn.user_text.encode()) + len(hit.turn.reply_text.encode())
+        left_bytes -= _bytes_of(hit.turn)
         if left_bytes < 0:
             break
         hits.append((placed, hit))
         if len(hits) == sought.hits_max:
             break
     return _with_turns_ago(Conversation(store, talk, here), here, hits)
+
+
+def _bytes_of(turn: Turn) -> int:
+    """Returns about how much of a message a turn takes, without its vote record."""
+    said = len(turn.user_text.encode()) + len(turn.reply_text.encode())
+    # A name is at most 63 letters, an entry's own bytes are few; a number takes eight.
+    variants = sum(len(name.encode()) + len(variant.encode()) + 8 for name, variant in turn.variants.items())
+    return said + variants + sum(len(name.encode()) + 16 for name in turn.timings_s) + 512
 
 
 def _hits(store: Store, talk: Talk, rows: Sequence[Found]) -> Iterator[tuple[str, Hit]]:

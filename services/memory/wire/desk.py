@@ -11,7 +11,7 @@ from services.common.media import chunks
 from services.memory.checks import check_id
 from services.memory.memory import Memory
 from services.memory.opening import Opening
-from services.memory.wire.uploads import Declared, Uploads, files_of, header_of
+from services.memory.wire.uploads import Declared, Transfers, files_of, header_of
 
 Result = TypeVar("Result")
 
@@ -26,16 +26,18 @@ class Queues:
     Attributes:
         store: What reads and writes; milliseconds each.
         meaning: What needs the sentence embedding, of which there is one.
-        archives: What takes as long as its caller does, or as there is much of it.
+        archives: What takes long where there is much of it.
+        imports: What takes as long as its caller does.
     """
 
     store: InferenceQueue
     meaning: InferenceQueue
     archives: InferenceQueue
+    imports: InferenceQueue
 
     def close(self) -> None:
         """Refuses new calls, and waits for the running ones."""
-        for queue in (self.store, self.meaning, self.archives):
+        for queue in (self.store, self.meaning, self.archives, self.imports):
             queue.close()
 
 
@@ -50,8 +52,9 @@ class Desk:
 
     def __init__(self, memory: Memory, queues: Queues, opening: Opening | None = None) -> None:
         self.memory = memory
-        self.store, self.meaning, self.archives = queues.store, queues.meaning, queues.archives
-        self.uploads = Uploads()
+        self.store, self.meaning = queues.store, queues.meaning
+        self.archives, self.imports = queues.archives, queues.imports
+        self.uploads, self.downloads = Transfers(), Transfers()
         self._opening = opening
 
     def check_open(self) -> None:
@@ -103,10 +106,19 @@ class Desk:
             (content,) = await files_of(parts, declared)
             yield content
 
-    async def sending(self, content: Callable[[], bytes]) -> AsyncIterator[bytes]:
-        """Yields, in pieces, what `content` returns."""
-        for piece in chunks(await self.store.run(content)):
-            yield piece
+    async def sending(self, content: Callable[[], bytes]) -> AsyncGenerator[bytes]:
+        """Yields, in pieces, what `content` returns; it takes its room until the last one is taken.
+
+        Raises:
+            Overloaded: There is no room: callers do not read what was sent to them.
+        """
+        found = await self.store.run(content)
+        try:
+            with self.downloads.room([Declared("content", len(found))]):
+                for piece in chunks(found):
+                    yield piece
+        finally:
+            del found  # The refusal would hold it, with this frame.
 
     async def writing(self, pieces: Callable[[], Iterator[bytes]]) -> AsyncGenerator[bytes]:
         """Yields what `pieces` does, asking for the next one when the caller has the one before."""

@@ -30,12 +30,12 @@ class ExemplarServicer(exemplars_pb2_grpc.ExemplarServiceServicer):
     async def ListExemplars(self, request: pb.ListExemplarsRequest, context: Any) -> pb.ListExemplarsResponse:
         self._desk.check(request.tenant)
         size = page_size(request.page_size)
-        found = await self._desk.store.run(
+        found, following = await self._desk.store.run(
             lambda: self._exemplars.list(request.tenant, request.identity, size, request.page_token)
         )
         return pb.ListExemplarsResponse(
             exemplars=[sayings.sent_exemplar(exemplar) for exemplar in found],
-            next_page_token=found[-1].id if len(found) == size else "",
+            next_page_token=following,
         )
 
     async def SearchExemplars(self, request: pb.SearchExemplarsRequest, context: Any) -> pb.SearchExemplarsResponse:

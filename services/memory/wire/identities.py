@@ -12,7 +12,7 @@ from services.memory.registry.emotion_references import BYTES_MAX as EMOTION_BYT
 from services.memory.registry.file_checks import DERIVED_BYTES_MAX, check_declared
 from services.memory.wire import messages
 from services.memory.wire.desk import Desk, page_size, present
-from services.memory.wire.uploads import Pulling, contents_of, files_of
+from services.memory.wire.uploads import Declared, Pulling, contents_of, files_of
 
 
 class IdentityServicer(identities_pb2_grpc.IdentityServiceServicer):
@@ -72,31 +72,32 @@ class IdentityServicer(identities_pb2_grpc.IdentityServiceServicer):
     async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Any) -> pb.ListIdentitiesResponse:
         self._desk.check(request.tenant)
         size = page_size(request.page_size)
-        found = await self._desk.store.run(
+        found, following = await self._desk.store.run(
             lambda: self._memory.registry.identities(request.tenant, size, request.page_token)
         )
         return pb.ListIdentitiesResponse(
-            identities=[messages.sent_identity(identity) for identity in found],
-            next_page_token=found[-1].id if len(found) == size else "",
+            identities=[messages.sent_identity(identity) for identity in found], next_page_token=following
         )
 
     async def GetReference(
         self, request: pb.GetReferenceRequest, context: Any
     ) -> AsyncIterator[pb.GetReferenceResponse]:
         self._desk.check(request.tenant)
-        content = self._desk.sending(lambda: self._memory.reference(request.tenant, request.identity, request.digest))
-        async for piece in content:
-            yield pb.GetReferenceResponse(content=piece)
+        pieces = self._desk.sending(lambda: self._memory.reference(request.tenant, request.identity, request.digest))
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield pb.GetReferenceResponse(content=piece)
 
     async def GetDerived(self, request: pb.GetDerivedRequest, context: Any) -> AsyncIterator[pb.GetDerivedResponse]:
         self._desk.check(request.tenant)
-        content = self._desk.sending(
+        pieces = self._desk.sending(
             lambda: self._memory.registry.derived(
                 request.tenant, request.identity, tuple(request.reference_digests), request.model_digest
             )
         )
-        async for piece in content:
-            yield pb.GetDerivedResponse(content=piece)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield pb.GetDerivedResponse(content=piece)
 
     async def PutDerived(
         self, request_iterator: AsyncIterator[pb.PutDerivedRequest], context: Any
@@ -137,9 +138,13 @@ class IdentityServicer(identities_pb2_grpc.IdentityServiceServicer):
         reference, content = await self._desk.store.run(
             lambda: self._memory.emotion_references.get(request.tenant, request.identity, generator, request.name)
         )
-        yield pb.GetEmotionReferenceResponse(reference=messages.sent_emotion_reference(reference))
-        for piece in chunks(content):
-            yield pb.GetEmotionReferenceResponse(content=piece)
+        try:
+            with self._desk.downloads.room([Declared("content", len(content))]):
+                yield pb.GetEmotionReferenceResponse(reference=messages.sent_emotion_reference(reference))
+                for piece in chunks(content):
+                    yield pb.GetEmotionReferenceResponse(content=piece)
+        finally:
+            del content  # The refusal would hold it, with this frame.
 
     async def ListEmotionReferences(
         self, request: pb.ListEmotionReferencesRequest, context: Any
@@ -177,7 +182,7 @@ class IdentityServicer(identities_pb2_grpc.IdentityServiceServicer):
         header: pb.ImportIdentityHeader = await self._desk.header(request_iterator)
         pulling = Pulling(contents_of(request_iterator))
         try:
-            imported = await self._desk.archives.run(
+            imported = await self._desk.imports.run(
                 lambda: self._memory.archive.import_(header.tenant, header.identity, iter(pulling))
             )
         finally:

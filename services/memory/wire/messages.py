@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import erasure_pb2, identities_pb2
 from services.common.errors import InvalidRequest
+from services.memory.checks import check_digest
 from services.memory.domain import (
     Audit,
     EmotionBank,
@@ -49,7 +50,7 @@ def declared_of(
     """Returns kinds and sizes of the files that are to come.
 
     Raises:
-        InvalidRequest: One has no kind.
+        InvalidRequest: One has no kind, or a digest that is none.
     """
     kinds, declared = [], []
     for index, reference in enumerate(references):
@@ -57,6 +58,8 @@ def declared_of(
         if reference.kind not in _KINDS:
             known = ", ".join(identities_pb2.ReferenceKind.Name(kind) for kind in _KINDS)
             raise InvalidRequest(f"{place}.kind", f"{reference.kind} is no kind of file; use one of: {known}")
+        if reference.digest:
+            check_digest(f"{place}.digest", reference.digest)
         kinds.append(_KINDS[reference.kind])
         declared.append(Declared(place, reference.size_bytes, reference.digest))
     return kinds, declared

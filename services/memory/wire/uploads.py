@@ -1,4 +1,4 @@
-"""Files that come in pieces: of the size that was declared, and no more of them at once than there is room for."""
+"""Files in pieces: of the size that was declared, and no more of them at once than there is room for."""
 
 import asyncio
 import hashlib
@@ -12,7 +12,7 @@ from services.common.errors import DeadlineExceeded, InvalidRequest, NotReady, O
 from services.common.media import CHUNK_BYTES_MAX
 
 ROOM_BYTES = 2**29
-"""So many bytes may be on their way at the same time: four of the largest identities."""
+"""So many bytes may come at the same time, and as many may go: four of the largest identities."""
 
 SILENCE_S_MAX = 30.0
 """A caller who sends nothing for so long is gone, and what it holds of the room with it."""
@@ -27,8 +27,8 @@ class Declared:
     digest: str = ""
 
 
-class Uploads:
-    """The files that are on their way.
+class Transfers:
+    """The files that are on their way, in one direction.
 
     Args:
         bytes_max: How much room there is for them.
@@ -47,7 +47,7 @@ class Uploads:
         """
         size_bytes = sum(file.size_bytes for file in declared)
         if self._taken_bytes + size_bytes > self._bytes_max:
-            problem = f"uploads of {self._taken_bytes} bytes are under way, and {size_bytes} more are too many"
+            problem = f"{self._taken_bytes} bytes of files are on their way, and {size_bytes} more are too many"
             raise Overloaded(f"{problem}; retry in 1 s", 1.0)
         self._taken_bytes += size_bytes
         try:

@@ -25,6 +25,7 @@ from services.memory.archive.archive import Archive
 from services.memory.domain import Change, ClipKind, Grant
 from services.memory.forgetting.erasing import Eraser
 from services.memory.layout import check_layout
+from services.memory.registry.additions import Additions
 from services.memory.registry.exemplars import Exemplars
 from services.memory.store import Entry, Object, Same, Store
 from services.memory.vectors.embedding import Embedding
@@ -262,6 +263,7 @@ def erase_all(store: Store) -> list[str]:
             elif name.startswith("c-"):
                 eraser(store).person(TENANT, "", name[2:], "the test")
     eraser(store).resume()
+    Additions(store).resume(killed_after_s=0)
     return [entry.key for entry in store.list("") if not entry.key.startswith((keys.audits(TENANT), keys.LAYOUT))]
 
 

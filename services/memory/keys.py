@@ -4,6 +4,7 @@
     retentions/<tenant>                            how long things are kept
     erasing/<tenant>/<what>                        an erasure that has begun, or was done a moment ago: whoever finds it
                                                    ends it, and looks again for what late writers left
+    adding/<tenant>/<id>-<generation>              an addition that has begun: if it is killed, a sweep finds its files
     tenants/<tenant>/                              all of a tenant
       identities/<id>                              an identity's head: while it is there, the identity exists
       banks/<name>                                 an emotion bank
@@ -45,6 +46,7 @@ from services.memory.records import damaged, digest_of
 LAYOUT = "layout"
 RETENTIONS = "retentions/"
 ERASING = "erasing/"
+ADDING = "adding/"
 TENANTS = "tenants/"
 
 _ADDITION = r"tenants/[^/]+/kept/[^/]+/[^/]+/"
@@ -253,6 +255,18 @@ def removed(tenant: str, identity: str) -> str:
 def retention(tenant: str) -> str:
     """How long things are kept."""
     return f"{RETENTIONS}{tenant}"
+
+
+def adding(scope: Scope) -> str:
+    """Marks an addition that has begun."""
+    return f"{ADDING}{scope.tenant}/{scope.identity}-{scope.generation}"
+
+
+def added_scope(key: str) -> Scope:
+    """Returns which addition a mark is of."""
+    _, tenant, name = key.split("/")
+    identity, _, generation = name.rpartition("-")
+    return Scope(tenant, identity, generation)
 
 
 def erasing_identity(tenant: str, identity: str) -> str:

@@ -10,6 +10,7 @@ from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.forgetting.erasing import Eraser
 from services.memory.keys import Scope
+from services.memory.registry.additions import KILLED_AFTER_S, Additions
 from services.memory.store import Store
 from tests.avatars import ADA, digest, named, reader_of, registry
 from tests.fake_store import FakeStore
@@ -36,7 +37,8 @@ def erase(store: Store, *ready: str) -> None:
 
 def kept(store: Store) -> set[str]:
     """All that is there but what erasures say of themselves."""
-    return {key for key in keys_of(store) if "/audits/" not in key and not key.startswith(keys.ERASING)}
+    marks = (keys.ERASING, keys.ADDING)
+    return {key for key in keys_of(store) if "/audits/" not in key and not key.startswith(marks)}
 
 
 def test_an_addition_killed_at_any_step_is_there_whole_or_not_at_all_and_can_be_made_again() -> None:
@@ -56,12 +58,44 @@ def test_an_addition_killed_at_any_step_is_there_whole_or_not_at_all_and_can_be_
 
 
 def test_what_killed_additions_left_can_be_erased(fake: FakeStore) -> None:
-    for step in (3, 4):
+    for step in (4, 5):
         assert killed_at(fake, step, lambda: registry(fake).add(TENANT, ADA))
-    assert {key.split("/")[2] for key in fake.objects} == {"kept"}
-    assert len(fake.objects) == 3
+    assert {key.split("/")[2] for key in kept(fake)} == {"kept"}
+    assert len(kept(fake)) == 3
     erase(fake)
     assert kept(fake) == set()
+
+
+def test_what_killed_additions_left_goes_with_a_sweep_though_nobody_names_the_id_again() -> None:
+    for step in range(100):
+        now_s = 1e9
+        store = FakeStore(lambda: now_s)  # noqa: B023 - the store of this step
+        killed = killed_at(store, step, lambda store=store: registry(store).add(TENANT, ADA))  # type: ignore[misc]
+        left = dict(store.objects)
+        now_s += KILLED_AFTER_S - 1
+        Additions(store).resume()
+        assert store.objects == left  # It could be under way.
+        now_s += 1
+        Additions(store).resume()
+        there = reader_of(store)
+        assert keys_of(store) == (sorted(named(there[0])) if there else [])
+        if not killed:
+            assert there
+            return
+    pytest.fail("the addition never ended")
+
+
+def test_of_an_addition_whose_head_is_damaged_nothing_goes_and_the_others_are_swept(
+    fake: FakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    identity = registry(fake).add(TENANT, ADA)
+    scope = Scope(TENANT, "ada", identity.generation)
+    before = {**fake.objects, HEAD: b"torn"}
+    fake.objects = {**before, keys.adding(scope): b"", keys.adding(Scope("z", "bob", "0" * 32)): b""}
+    fake.objects[Scope("z", "bob", "0" * 32).reference("1" * 64)] = b"left"
+    Additions(fake).resume(killed_after_s=0)
+    assert fake.objects == {**before, keys.adding(scope): b""}
+    assert "what an addition left stays" in caplog.text
 
 
 @pytest.mark.parametrize("operation", ["put", "create"])

@@ -61,14 +61,16 @@ class Importing:
         self._registry.check_free(tenant, new.id)
         scope = Scope(tenant, new.id, new.generation)
         addition = _Addition(self._store, self._persons, self._talks, self._exemplars, scope, new.references)
-        try:
-            for member in members:
-                addition.put(member)
-            addition.end()
-        except BaseException:
-            addition.withdraw()
-            raise
-        return self._registry.appear(scope, new)
+        with self._registry.additions.begun(scope):
+            try:
+                for member in members:
+                    addition.put(member)
+                addition.end()
+            except BaseException:
+                addition.withdraw()
+                raise
+            self._registry.appear(scope, new)
+        return new
 
     def _checked(self, tenant: str, identity: str, who: About) -> Identity:
         """Returns the identity that `who` describes, as its first version."""

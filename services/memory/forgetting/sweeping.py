@@ -1,4 +1,4 @@
-"""What every replica does now and then: ends erasures that were cut short, and deletes what is too old."""
+"""What every replica does now and then: ends what was cut short, and deletes what is too old."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,6 +7,7 @@ from math import inf
 
 from services.memory.forgetting.erasing import Eraser
 from services.memory.forgetting.expiring import Expired, Expiring
+from services.memory.registry.additions import Additions
 from services.memory.store import Store
 from services.memory.vectors.index import Vectors
 
@@ -31,6 +32,7 @@ class Sweeper:
         self, store: Store, eraser: Eraser, vectors: Vectors, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._eraser = eraser
+        self._additions = Additions(store)
         self._expiring = Expiring(store, vectors)
         self._clock = clock
         self._steps: Iterator[Expired] = iter(())
@@ -46,6 +48,7 @@ class Sweeper:
             NotReady: The store cannot be reached; the next sweep begins again.
         """
         self._eraser.resume()
+        self._additions.resume()
         try:
             done = list(islice(self._steps, STEPS_A_SWEEP))
             if not done and self._clock() >= self._next_s:

@@ -22,6 +22,7 @@ from services.memory.forgetting.subjects import IdentitySubject
 from services.memory.keys import Scope
 from services.memory.records import damaged
 from services.memory.registry import file_checks
+from services.memory.registry.additions import Additions
 from services.memory.registry.banks import Banks
 from services.memory.registry.consent import allowed, check_grants, check_uses, require
 from services.memory.registry.heads import IDENTITIES, Heads, Kept
@@ -50,6 +51,7 @@ class Registry:
         self._clock = clock
         self._banks = Banks(store)
         self._heads = Heads(store)
+        self.additions = Additions(store)
         self._references = References(store, self._heads, clock)
 
     def found(self, tenant: str, identity: str, uses: Collection[str] = ()) -> Kept:
@@ -144,12 +146,10 @@ class Registry:
         identity = self._made(tenant, new)
         self.check_free(tenant, new.id)
         scope = Scope(tenant, new.id, identity.generation)
-        try:
+        with self.additions.begun(scope):
             self._put(scope, identity.references, new.files)
-        except BaseException:
-            self._heads.delete_below(scope.folder)
-            raise
-        return self.appear(scope, identity)
+            self.appear(scope, identity)
+        return identity
 
     def check_free(self, tenant: str, identity: str) -> None:
         """Refuses an id that is taken.
@@ -162,20 +162,15 @@ class Registry:
         if self.is_there(tenant, identity):
             raise _taken(identity)
 
-    def appear(self, scope: Scope, identity: Identity) -> Identity:
-        """Lets an identity be found, of which all else is below `scope.folder`; or nothing of it is kept.
+    def appear(self, scope: Scope, identity: Identity) -> None:
+        """Lets an identity be found, of which all else is below `scope.folder`; `additions.begun` takes back a failure.
 
         Raises:
             AlreadyExists: The id is taken by now, or was erased meanwhile.
         """
-        try:
-            if self._store.create(keys.head(scope.tenant, scope.identity), IDENTITIES.encode(identity)) is None:
-                raise _taken(scope.identity)
-        except BaseException:
-            self._heads.withdraw(scope)
-            raise
+        if self._store.create(keys.head(scope.tenant, scope.identity), IDENTITIES.encode(identity)) is None:
+            raise _taken(scope.identity)
         self._settle(scope, identity)
-        return identity
 
     def change(self, tenant: str, identity: str, change: Change) -> Identity:
         """Changes an identity into its next version.
@@ -275,7 +270,6 @@ class Registry:
         additions = IdentitySubject(scope.tenant, scope.identity).contents(self._store)
         own = {entry.key for entry in additions.pop(scope.folder, ())}
         if erased or any(scope.reference(file.digest, file.since) not in own for file in identity.references):
-            self._heads.withdraw(scope)
             raise AlreadyExists(f"identity {scope.identity!r} was erased while it was being added; add it again")
         for folder in additions:
             self._heads.delete_below(folder)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from services.common.errors import NotReady
+from services.common.errors import NotFound, NotReady
 from services.memory import keys
 from services.memory.archive.archive import Archive
 from services.memory.cache import Cached
@@ -121,7 +121,12 @@ class Memory:
         if conversation:
             check_handle("conversation", conversation)
         with self._cached.allowing_stale((tenant, identity, person, conversation, turns_max)) as call:
-            kept = self.registry.found(tenant, identity, uses)
+            try:
+                kept = self.registry.found(tenant, identity, uses)
+            except NotFound as error:
+                if call.stale_s:  # Another replica may have added it since.
+                    raise NotReady(f"the memory's store cannot be reached, and a moment ago {error}") from error
+                raise
             bank = self.banks.get(tenant, kept.identity.emotion_bank)
             try:
                 turns = self._felt(kept.scope, person, conversation, turns_max)

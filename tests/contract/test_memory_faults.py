@@ -112,6 +112,8 @@ async def test_while_the_store_is_away_or_slow_what_was_recalled_serves_and_writ
         await stubs.say(1, person="bob")
         voice = identities_pb2.GetReferenceRequest(tenant=TENANT, identity="ada", digest=ada.references[1].digest)
         fresh = await stubs.recall(person="bob")
+        with refused(grpc.StatusCode.NOT_FOUND, "'zoe'"):
+            await stubs.recall("zoe")
         assert await joined(stubs.identities.GetReference(voice)) == VOICE
 
         async def still_served() -> None:
@@ -128,6 +130,9 @@ async def test_while_the_store_is_away_or_slow_what_was_recalled_serves_and_writ
         for call in (stubs.say(2, person="bob"), stubs.recall("eve")):
             with refused(UNAVAILABLE, f"{proxy.endpoint} cannot be reached"):
                 await call
+        # That she was unknown a moment ago is no answer: another replica may have added her since.
+        with refused(UNAVAILABLE, "cannot be reached, and a moment ago identity 'zoe' is unknown"):
+            await stubs.recall("zoe")
         proxy.up()
         relayed, proxy.answers = proxy.answers, (stalling := Stalling())
         await still_served()
@@ -184,7 +189,8 @@ async def test_what_one_process_changes_or_erases_the_other_sees_at_the_next_cal
             recalled = await other.recall(person="bob")
             assert (recalled.identity.version, recalled.turns[-1].id) == (number - 1, f"turn-{number - 1}")
             change = identities_pb2.ChangeIdentityHeader(tenant=TENANT, id="ada", if_version=number - 1)
-            change.grants.grants.extend(header().grants)
+            change.profile.CopyFrom(header().profile)
+            change.profile.speaking_style = f"louder by {number}"
             await one.change(change)
             await one.say(number, person="bob")
         await one.erasure.ErasePerson(erasure_pb2.ErasePersonRequest(tenant=TENANT, person="bob", asked_by="Bob"))

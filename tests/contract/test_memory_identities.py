@@ -105,7 +105,8 @@ async def test_a_change_of_what_another_changed_meanwhile_is_refused_and_changes
     stubs: Stubs, store: Store
 ) -> None:
     await stubs.add(parts(header()))
-    await stubs.change(pb.ChangeIdentityHeader(tenant=TENANT, id="ada", if_version=1, emotion_bank="default"))
+    grants = pb.ChangeIdentityHeader.Grants()
+    await stubs.change(pb.ChangeIdentityHeader(tenant=TENANT, id="ada", if_version=1, grants=grants))
     before = held(store)
     with refused(grpc.StatusCode.ABORTED, "ada"):
         await stubs.change(pb.ChangeIdentityHeader(tenant=TENANT, id="ada", if_version=1), FILM)

@@ -66,6 +66,14 @@ def test_a_change_is_the_next_version_and_the_earlier_one_can_still_be_read(stor
             registry(store).identity(TENANT, "ada", version)
 
 
+def test_a_change_to_what_it_is_already_is_none(fake: FakeStore) -> None:
+    (identity,) = reader_of(fake)
+    before = dict(fake.objects)
+    same = Change(1, identity.profile, identity.grants, identity.emotion_bank)
+    assert registry(fake).change(TENANT, "ada", same) == identity
+    assert fake.objects == before
+
+
 def test_what_a_change_does_not_name_stays(store: Store) -> None:
     (before,) = reader_of(store)
     for number, one in enumerate(
@@ -185,8 +193,9 @@ def test_a_change_killed_at_any_step_is_made_or_not_and_the_next_one_leaves_noth
         for removed in one.removed:
             with pytest.raises(NotFound):
                 registry(store).reference(TENANT, "ada", removed)
-        after = change(store, Change(2, profile=ADA.profile))
-        assert after == replace(now, version=3, profile=ADA.profile)
+        another = replace(ADA.profile, about="She tidies up.")
+        after = change(store, Change(2, profile=another))
+        assert after == replace(now, version=3, profile=another)
         sources = {digest(file) for file in ADA.files} - set(one.removed)
         found = {key.rpartition("/")[2].partition("-")[0] for key in kept(store) if "/derived/" in key}
         assert (kept(store, "/derived/"), found) == (named(after), sources)

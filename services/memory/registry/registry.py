@@ -173,7 +173,7 @@ class Registry:
         self._settle(scope, identity)
 
     def change(self, tenant: str, identity: str, change: Change) -> Identity:
-        """Changes an identity into its next version.
+        """Changes an identity into its next version; one that is that already stays at its version.
 
         When clone_voice or animate_face is not allowed any more, what was derived from the voices or from the portraits
         and films goes too: it must not outlive the permission. The files themselves stay, but are not lent. Turns that
@@ -189,6 +189,8 @@ class Registry:
         if kept.identity.version != change.if_version:
             raise _conflict(kept.identity, change.if_version)
         now, scope = self._changed(tenant, kept.identity, change), kept.scope
+        if replace(now, version=kept.identity.version, changed_at_s=kept.identity.changed_at_s) == kept.identity:
+            return kept.identity
         came = [reference for reference in now.references if reference.since == now.version]
         self._put(scope, came, change.added)
         self._store.put(scope.version(kept.identity.version), head.object.content)

@@ -233,6 +233,32 @@ def test_what_is_damaged_is_logged_and_counted_and_does_not_stop_the_rest(
     assert [key.split("/")[3] for key in keys_of(house.store, "/turns/")] == ["ada", "bob"]
 
 
+def test_what_is_no_clip_by_its_name_is_named_and_does_not_stop_the_rest(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.memory.add("zoe")
+    for identity in ("ada", "zoe"):
+        house.memory.say(turn(1), identity=identity)
+    (said,) = [key for key in keys_of(house.store, "/turns/") if "/ada/" in key]
+    odd = f"{said.replace('/turns/', '/clips/')}/speech-{'0' * 64}"  # As an earlier version wrote them.
+    house.store.objects[odd] = b"clip"
+    house.keep(turns_days=1)
+    house.pass_days(2)
+    with caplog.at_level(logging.ERROR):
+        assert house.sweep() == Expired(objects=1, failures=1)
+    assert odd in str(caplog.records[-1].why)  # type: ignore[attr-defined]
+    assert keys_of(house.store, "/turns/") == [said]
+
+
+def test_a_sweep_ends_an_addition_that_was_killed(house: House) -> None:
+    before = keys_of(house.store)
+    assert killed_at(house.store, 5, lambda: house.memory.add("bob"))
+    assert len(keys_of(house.store)) > len(before)
+    house.pass_days(0.1)
+    house.sweep()
+    assert keys_of(house.store) == before
+
+
 def test_a_sweep_killed_at_any_step_is_ended_by_the_next(house: House) -> None:
     for step in range(200):
         house = House()

@@ -1,14 +1,19 @@
-"""The S3 store and the fake door that the contract's tests share."""
+"""The stores, the served memory and the fake door that the contract's tests share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from client import command
 from services.memory.backends.s3 import S3Backend
+from services.memory.store import Store
 from tests.fake_door import FakeDoor, Run
+from tests.fake_store import FakeStore
+from tests.memory_service import Stubs, memory_over
+from tests.memory_service import serving as serving_memory
 from tests.s3_proxy import S3Proxy
 from tests.s3_server import S3Server, open_store, wait_for
 from tests.serving import serving
@@ -35,6 +40,19 @@ def s3_store(s3_server: S3Server) -> Iterator[S3Backend]:
     yield store
     store.delete([entry.key for entry in store.list("")])
     store.close()
+
+
+@pytest.fixture(params=["fake", "s3"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """An empty store of each kind."""
+    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
+
+
+@pytest.fixture
+async def stubs(store: Store) -> AsyncIterator[Stubs]:
+    """A memory over it, served."""
+    async with serving_memory(memory_over(store)) as stubs:
+        yield stubs
 
 
 @pytest.fixture

@@ -3,16 +3,13 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from typing import cast
 
 import grpc
-import pytest
 
 from e3rg.memory.v1 import erasure_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common import clients
 from services.memory.store import Store
-from tests.fake_store import FakeStore
 from tests.fakes import PATIENCE_S
 from tests.memory_service import (
     FILM,
@@ -24,10 +21,8 @@ from tests.memory_service import (
     header,
     held,
     joined,
-    memory_over,
     parts,
     pieces,
-    serving,
     turn,
 )
 from tests.serving import refused
@@ -35,17 +30,6 @@ from tests.serving import refused
 
 def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-@pytest.fixture(params=["fake", "s3"])
-def store(request: pytest.FixtureRequest) -> Store:
-    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
-
-
-@pytest.fixture
-async def stubs(store: Store) -> AsyncIterator[Stubs]:
-    async with serving(memory_over(store)) as stubs:
-        yield stubs
 
 
 async def test_an_archive_of_an_identity_makes_another_one_like_it(stubs: Stubs) -> None:

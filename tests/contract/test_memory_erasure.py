@@ -1,8 +1,5 @@
 """Every promise of `erasure.proto` and `exemplars.proto`, over a real channel and both kinds of stores."""
 
-from collections.abc import AsyncIterator
-from typing import cast
-
 import grpc
 import pytest
 
@@ -10,7 +7,6 @@ from e3rg.memory.v1 import erasure_pb2 as pb
 from e3rg.memory.v1 import exemplars_pb2, memory_pb2
 from services.common import clients
 from services.memory.store import Store
-from tests.fake_store import FakeStore
 from tests.memory_service import (
     FILM,
     PORTRAIT,
@@ -20,23 +16,10 @@ from tests.memory_service import (
     each,
     header,
     held,
-    memory_over,
     parts,
-    serving,
 )
 from tests.serving import refused
 from tests.talking import WAV, WordEmbedder
-
-
-@pytest.fixture(params=["fake", "s3"])
-def store(request: pytest.FixtureRequest) -> Store:
-    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
-
-
-@pytest.fixture
-async def stubs(store: Store) -> AsyncIterator[Stubs]:
-    async with serving(memory_over(store)) as stubs:
-        yield stubs
 
 
 def left(store: Store) -> list[str]:

@@ -1,8 +1,6 @@
 """Every promise of `identities.proto`, over a real channel and both kinds of stores."""
 
 import hashlib
-from collections.abc import AsyncIterator
-from typing import cast
 
 import grpc
 import pytest
@@ -13,7 +11,6 @@ from e3rg.memory.v1 import erasure_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common import clients
 from services.memory.store import Store
-from tests.fake_store import FakeStore
 from tests.memory_service import (
     FILM,
     MIB,
@@ -36,17 +33,6 @@ from tests.serving import refused
 
 def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-@pytest.fixture(params=["fake", "s3"])
-def store(request: pytest.FixtureRequest) -> Store:
-    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
-
-
-@pytest.fixture
-async def stubs(store: Store) -> AsyncIterator[Stubs]:
-    async with serving(memory_over(store)) as stubs:
-        yield stubs
 
 
 async def test_an_identity_is_added_listed_read_and_its_files_come_back_in_pieces(stubs: Stubs) -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 import grpc
 import numpy as np
@@ -26,7 +25,6 @@ from tests.memory_service import (
     header,
     held,
     joined,
-    memory_over,
     parts,
     pieces,
     serving,
@@ -34,17 +32,6 @@ from tests.memory_service import (
 )
 from tests.serving import refused
 from tests.talking import MP4, WAV, WordEmbedder
-
-
-@pytest.fixture(params=["fake", "s3"])
-def store(request: pytest.FixtureRequest) -> Store:
-    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
-
-
-@pytest.fixture
-async def stubs(store: Store) -> AsyncIterator[Stubs]:
-    async with serving(memory_over(store)) as stubs:
-        yield stubs
 
 
 async def test_the_store_says_which_it_is_how_it_finds_and_which_wheel_it_uses(stubs: Stubs) -> None:

@@ -35,7 +35,8 @@ class House:
         """Ada, with all that an identity can have."""
         memory, registry = self.memory, self.memory.registry
         memory.add()
-        registry.change(TENANT, "ada", Change(1, grants=registry.identity(TENANT, "ada").grants))
+        profile = replace(registry.identity(TENANT, "ada").profile, about="She keeps archives.")
+        registry.change(TENANT, "ada", Change(1, profile=profile))
         portrait, voice = (reference.digest for reference in registry.identity(TENANT, "ada").references)
         registry.keep_derived(TENANT, "ada", [portrait], MODEL, b"rig")
         registry.keep_derived(TENANT, "ada", [voice], MODEL, b"voice")

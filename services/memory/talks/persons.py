@@ -30,21 +30,17 @@ class Persons:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def talk(self, scope: Scope, person: str, conversation: str, make: bool = False) -> Talk | None:
+    def talk(self, scope: Scope, person: str, conversation: str) -> Talk | None:
         """Returns where the talk of a person with an identity is; None when the person is unknown.
 
         Args:
             scope: The identity.
             person: Empty for somebody who is known in `conversation` only.
             conversation: May be empty when there is a person.
-            make: Makes the person known; then there is a talk, and its index says so before anything is written to it.
 
         Raises:
             InvalidRequest: A name is not allowed, or both are empty.
-            NotReady: The person is erased all the time.
         """
-        if make:
-            return self.made(scope, person, conversation)
         name = _name_of(person, conversation)
         generation = self._generation(scope.tenant, name)
         return Talk(scope, name, generation) if generation else None

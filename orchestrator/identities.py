@@ -1,8 +1,7 @@
 """Lets no file into an identity that voice and face have not found usable.
 
 The files go on to the memory as each is checked, one after the other, so that no more than one of them is held here;
-the memory keeps nothing of a request that does not come to its end. An archive that is imported is not checked again:
-its files were when they were added, and the memory checks their digests.
+the memory keeps nothing of a request that does not come to its end. `archives.py` does the same for an archive.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -22,6 +21,8 @@ FILE_BYTES_MAX = {
 }
 FILES_MAX, FILES_BYTES_MAX = 16, 128 * MIB
 
+Part = pb.AddIdentityRequest | pb.ChangeIdentityRequest | pb.ImportIdentityRequest
+
 
 class Examiner:
     """Asks voice and face whether they can use what an identity shall have."""
@@ -38,11 +39,11 @@ class Examiner:
                 the text says which and why.
         """
         first = await anext(parts, pb.AddIdentityRequest())
-        _check_first(first)
+        check_first(first)
         check_declared("header.references", first.header.references, files_min=1)
-        await self._check_language(first.header.profile.language)
+        await self.check_language("header.profile.language", first.header.profile.language)
         yield first
-        contents = (_content(part) async for part in parts)
+        contents = (content_of(part) async for part in parts)
         async for piece in self._files("header.references", first.header.references, contents):
             yield pb.AddIdentityRequest(content=piece)
 
@@ -53,20 +54,25 @@ class Examiner:
             InvalidRequest: As for an addition.
         """
         first = await anext(parts, pb.ChangeIdentityRequest())
-        _check_first(first)
+        check_first(first)
         check_declared("header.added", first.header.added, files_min=0)
-        await self._check_language(first.header.profile.language)
-        contents = (_content(part) async for part in parts)
+        await self.check_language("header.profile.language", first.header.profile.language)
+        contents = (content_of(part) async for part in parts)
         if not first.header.added:
             await _check_end("header.added", b"", contents)  # the header alone is a whole request for the memory
         yield first
         async for piece in self._files("header.added", first.header.added, contents):
             yield pb.ChangeIdentityRequest(content=piece)
 
-    async def _check_language(self, language: str) -> None:
+    async def check_language(self, field: str, language: str) -> None:
+        """Refuses a language that the voice does not speak; empty is none.
+
+        Raises:
+            InvalidRequest: It is such a one.
+        """
         if language and language not in (spoken := (await self._tts.model()).languages):
             problem = f"{language!r} is not spoken by the voice; use one of: {', '.join(spoken)}"
-            raise InvalidRequest("header.profile.language", problem)
+            raise InvalidRequest(field, problem)
 
     async def _files(
         self, field: str, declared: Sequence[pb.NewReference], contents: AsyncGenerator[bytes]
@@ -85,13 +91,18 @@ class Examiner:
                 content += piece[:lacking]
                 rest = piece[lacking:]
             whole = bytes(content)
-            await self._check(name, file.kind, whole)
+            await self.check(name, file.kind, whole)
             if place == len(declared) - 1:
                 await _check_end(field, rest, contents)
             for piece in chunks(whole):
                 yield piece
 
-    async def _check(self, name: str, kind: pb.ReferenceKind, content: bytes) -> None:
+    async def check(self, name: str, kind: pb.ReferenceKind, content: bytes) -> None:
+        """Refuses a file that cannot be used for what it is.
+
+        Raises:
+            InvalidRequest: It is such a one; the text names it and says why.
+        """
         try:
             match kind:
                 case pb.REFERENCE_KIND_PORTRAIT:
@@ -128,15 +139,25 @@ def check_declared(field: str, declared: Sequence[pb.NewReference], files_min: i
         raise InvalidRequest(field, f"{total} bytes in all; send at most {FILES_BYTES_MAX}")
 
 
-def _content(part: pb.AddIdentityRequest | pb.ChangeIdentityRequest) -> bytes:
+def content_of(part: Part) -> bytes:
+    """Returns the content that a part of a request holds.
+
+    Raises:
+        InvalidRequest: It holds none, or too much.
+    """
     if (found := part.WhichOneof("part")) != "content":
-        raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header, then its files")
+        raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header, then content")
     if len(part.content) > CHUNK_BYTES_MAX:
         raise InvalidRequest("content", f"a message holds {len(part.content)} bytes; send at most {CHUNK_BYTES_MAX}")
     return part.content
 
 
-def _check_first(part: pb.AddIdentityRequest | pb.ChangeIdentityRequest) -> None:
+def check_first(part: Part) -> None:
+    """Refuses a request that does not begin with its header.
+
+    Raises:
+        InvalidRequest: It is such a one.
+    """
     if part.WhichOneof("part") != "header":
         raise InvalidRequest("header", "missing; send it first")
 

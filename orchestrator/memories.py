@@ -1,7 +1,8 @@
 """Serves the memory's own services at the door: what a caller asks is handed on as it is, and so is what is answered.
 
-Streams go through piece by piece, and nothing is held back but the files of a new or changed identity, which voice and
-face look at first (`identities.py`). Cancelling a call here cancels it there, and its deadline holds there too.
+Streams go through piece by piece, and nothing is held back but the files of a new, changed or imported identity, which
+voice and face look at first (`identities.py`, `archives.py`). Cancelling a call here cancels it there, and its deadline
+holds there too.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -13,6 +14,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, memory_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
+from orchestrator.archives import ArchiveExaminer
 from orchestrator.identities import Examiner
 from orchestrator.memory import Memory
 from orchestrator.stages import STREAM_TIMEOUT_S
@@ -57,6 +59,8 @@ class Memories:
                 return grpc.stream_unary_rpc_method_handler(self._adding(path), pb.AddIdentityRequest.FromString)
             case "ChangeIdentity":
                 return grpc.stream_unary_rpc_method_handler(self._changing(path), pb.ChangeIdentityRequest.FromString)
+            case "ImportIdentity":
+                return grpc.stream_unary_rpc_method_handler(self._importing(path), pb.ImportIdentityRequest.FromString)
             case "EraseIdentity":
                 read = erasure_pb2.EraseIdentityRequest.FromString
                 return grpc.unary_unary_rpc_method_handler(self._erasing(path), read)
@@ -118,6 +122,15 @@ class Memories:
                 self._memory.forget(header.tenant, header.id)
 
         return change
+
+    def _importing(self, path: str) -> Callable[[AsyncIterator[pb.ImportIdentityRequest], Any], Awaitable[bytes]]:
+        send = self._sending(path)
+
+        async def import_(requests: AsyncIterator[pb.ImportIdentityRequest], context: Any) -> bytes:
+            checked = ArchiveExaminer(self._examiner).examined(aiter(requests))
+            return await send((part.SerializeToString() async for part in checked), context)
+
+        return import_
 
     def _erasing(self, path: str) -> Callable[[erasure_pb2.EraseIdentityRequest, Any], Awaitable[bytes]]:
         ask = self._asking(path)

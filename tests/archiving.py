@@ -5,8 +5,8 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 
+from services.common.tar import Member
 from services.memory.archive.archive import Archive
-from services.memory.archive.tar import Member
 from services.memory.domain import Change, ClipKind, Exemplar, Generator
 from services.memory.registry.emotion_references import EmotionReferences
 from services.memory.registry.exemplars import Exemplars

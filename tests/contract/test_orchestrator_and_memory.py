@@ -1,85 +1,31 @@
 """Turns over the real memory: what is kept through the door is found, read and erased through it."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from typing import cast as typed
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
-from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import erasure_pb2 as erasure
 from e3rg.memory.v1 import exemplars_pb2 as exemplars
-from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
-from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from e3rg.understanding.v1 import understanding_pb2 as understanding
-from emotions import Wheel
 from services.common.errors import NotReady
-from services.memory.servicer import register
-from services.memory.wire.desk import Desk
-from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, deployed
-from tests.fake_store import FakeStore
-from tests.memory_service import Stubs, memory_over, queues
-from tests.serving import Served, refused, serving
-from tests.turns import Turn, header, lost, respond
+from tests.door import TALK, TENANT, Door, opened
+from tests.serving import refused
+from tests.turns import header, lost, respond
 
 if TYPE_CHECKING:
-    from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
+    pass
 
-TENANT, DOG = "acme", "My dog is ill."
-TALK: dict[str, Any] = {"tenant": TENANT, "identity": "ada", "person": "bob", "conversation": "talk"}
-
-
-@dataclass
-class Door:
-    """A door over the real memory, and what that has in its store."""
-
-    stub: "Stub"
-    memory: Stubs
-    store: FakeStore
-    cast: Cast
-
-    async def say(self, text: str, **fields: Any) -> Turn:
-        return await respond(self.stub, header(text, **{**TALK, "output": pb.OUTPUT_TEXT, **fields}))
-
-
-@asynccontextmanager
-async def serving_real(store: FakeStore, wheel: Wheel) -> AsyncIterator[Served]:
-    threads = queues()
-    desk = Desk(memory_over(store), threads, None)
-    async with serving("e3rg.memory.v1.MemoryService", lambda server: register(server, "fake", desk, wheel)) as served:
-        yield served
-    await asyncio.to_thread(threads.close)
+DOG = "My dog is ill."
 
 
 @pytest.fixture
 async def door() -> AsyncIterator[Door]:
-    cast, store = Cast(), FakeStore()
-    cast.serving_memory = lambda wheel: serving_real(store, wheel)
-    async with deployed(cast) as deployment:
-        channel = deployment.served["orchestrator"].channel
-        stub = typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
-        door = Door(stub, Stubs(channel), store, cast)
-        await door.memory.identities.AddIdentity(iter(addition()), timeout=20)
+    async with opened() as door:
         yield door
-
-
-def addition() -> list[identities.AddIdentityRequest]:
-    files = ((identities.REFERENCE_KIND_PORTRAIT, PORTRAIT), (identities.REFERENCE_KIND_VOICE, VOICE))
-    head = identities.AddIdentityHeader(
-        tenant=TENANT,
-        id="ada",
-        profile=common.Profile(name="Ada", age="young", gender="female", timbre="mid", language="en"),
-        grants=[identities.Grant(use=use, granted_by="the test", granted_on="2026-01-31") for use in ALL_USES],
-        references=[identities.NewReference(kind=kind, size_bytes=len(content)) for kind, content in files],
-    )
-    parts = [identities.AddIdentityRequest(content=content) for _, content in files]
-    return [identities.AddIdentityRequest(header=head), *parts]
 
 
 async def test_what_was_said_two_turns_earlier_is_given_to_the_writer(door: Door) -> None:
@@ -134,25 +80,6 @@ async def test_of_an_identity_that_is_erased_nothing_is_left(door: Door) -> None
     assert not [key for key in door.store.objects if "/kept/" in key or "/identities/" in key]
     with refused(grpc.StatusCode.NOT_FOUND, "'ada' is unknown"):
         await door.say("Hello.")
-
-
-async def test_an_archive_goes_out_and_in_whole_or_not_at_all(door: Door) -> None:
-    await door.say(DOG)
-    request = identities.ExportIdentityRequest(tenant=TENANT, identity="ada")
-    archive = b"".join([part.content async for part in door.memory.identities.ExportIdentity(request)])
-
-    def parts(content: bytes, name: str) -> list[identities.ImportIdentityRequest]:
-        header = identities.ImportIdentityHeader(tenant="other", identity=name)
-        return [identities.ImportIdentityRequest(header=header), identities.ImportIdentityRequest(content=content)]
-
-    came = (await door.memory.identities.ImportIdentity(iter(parts(archive, "")), timeout=20)).identity
-    assert (came.id, [file.size_bytes for file in came.references]) == ("ada", [len(PORTRAIT), len(VOICE)])
-    turn = await door.say("My dog is better.", tenant="other", conversation="tuesday")
-    assert [hit.turn.user_text for hit in turn.recalled[0].hits] == [DOG]
-    with refused(grpc.StatusCode.INVALID_ARGUMENT):
-        await door.memory.identities.ImportIdentity(iter(parts(archive[: len(archive) // 2], "eve")), timeout=20)
-    listed = await door.memory.identities.ListIdentities(identities.ListIdentitiesRequest(tenant="other"))
-    assert [identity.id for identity in listed.identities] == ["ada"]
 
 
 async def test_a_store_that_goes_away_in_mid_flight_costs_the_memory_of_the_turn_only(door: Door) -> None:

@@ -187,7 +187,7 @@ async def test_every_method_reaches_the_memory_or_is_said_to_be_for_the_services
             f"{method.name} is for the services within; here a turn does it (OrchestratorService.Respond)"
         )
         assert len(handled) == 1
-    elif method.name in ("AddIdentity", "ChangeIdentity"):
+    elif method.name in ("AddIdentity", "ChangeIdentity", "ImportIdentity"):
         assert failure
         assert failure.details() == "header: missing; send it first"
     else:
@@ -285,7 +285,7 @@ async def test_without_the_memory_it_is_named(people: "Identities", talks: "Talk
     with refused(grpc.StatusCode.UNAVAILABLE, "memory: "):
         assert [part async for part in talks.GetClip(memory.GetClipRequest(), timeout=20)]
     with refused(grpc.StatusCode.UNAVAILABLE, "memory: "):
-        await people.ImportIdentity(iter([identities.ImportIdentityRequest()]), timeout=20)
+        await people.PutEmotionReference(iter([identities.PutEmotionReferenceRequest()]), timeout=20)
 
 
 async def test_what_was_said_is_listed(stub: "Stub", talks: "Talks") -> None:

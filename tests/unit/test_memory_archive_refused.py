@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from services.common.errors import InvalidRequest, TooLarge
-from services.memory.archive.tar import Member, packed
+from services.common.tar import Member, packed
 from tests.archiving import OTHER, PORTRAIT, House, members
 from tests.talking import TENANT
 
@@ -101,6 +101,7 @@ REFUSED: dict[str, tuple[Repack, str]] = {
     "no permissions": (about(grants=[]), "nothing was allowed"),
     "no files": (about(references=[]), "identity.json.references: .*portrait"),
     "a missing file": (lambda listed: [listed[0], *listed[2:]], "'references/.*' is missing"),
+    "a file after others": (lambda listed: [listed[0], *listed[2:], listed[1]], "stands after others"),
     "another file": (replaced("references/", lambda content: PORTRAIT), "is not what identity.json says"),
     "a file that nobody names": (added(f"references/{'0' * 64}"), "is no file that identity.json names"),
     "a path upwards": (added("../../etc/passwd"), r"'\.\./\.\./etc/passwd' is none that an export writes"),

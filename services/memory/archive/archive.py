@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from services.common.errors import Conflict, NotFound
+from services.common.tar import Member, packed
 from services.memory import keys
 from services.memory.archive.archive_format import ABOUT, ABOUTS, EXEMPLARS, LINES_BYTES, LINES_MAX, SAID, About, Said
 from services.memory.archive.importing import Importing
-from services.memory.archive.tar import Member, packed
 from services.memory.domain import Exemplar, Identity, Reference
 from services.memory.forgetting.subjects import by_talk
 from services.memory.keys import Scope, Talk

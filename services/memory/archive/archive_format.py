@@ -4,7 +4,7 @@ What models made is not in it, vectors as little as what was derived from files:
 somebody has altered cannot bring in anything that a model would take for its own.
 
     identity.json                              who it is, what was allowed, which files it has; always the first
-    references/<digest>                        its files
+    references/<digest>                        its files; before all others
     emotions/<generator>/<name>                its own emotional references
     exemplars/<number>                         examples of how it answers, a line of JSON each
     people/<person>/turns/<number>             what was said, oldest first: a line of JSON each turn, with its place

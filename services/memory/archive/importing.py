@@ -7,8 +7,8 @@ from typing import cast
 
 import emotions
 from services.common.errors import InvalidRequest
+from services.common.tar import Member, unpacked
 from services.memory.archive.archive_format import ABOUT, EXEMPLARS, SAID, About, Said, about, bytes_max, lines, match
-from services.memory.archive.tar import Member, unpacked
 from services.memory.checks import check_choice, check_id, check_media_type, check_profile
 from services.memory.domain import ClipKind, Exemplar, File, Generator, Identity, Reference
 from services.memory.forgetting.leaving import Leaving
@@ -124,7 +124,9 @@ class _Addition:
             raise InvalidRequest("archive", f"its member {name!r} is there again")
         if name.startswith("references/"):
             self._reference(member)
-        elif name.startswith("emotions/"):
+            return
+        self._check_files()  # Whoever examines an archive on its way here reads no further than to its last file.
+        if name.startswith("emotions/"):
             self._emotion(member, Generator(found["generator"]), found["name"])
         elif name.startswith("exemplars/"):
             self._exemplars.restore(self._scope, cast("list[Exemplar]", lines(name, member.content, EXEMPLARS)))
@@ -135,8 +137,7 @@ class _Addition:
 
     def end(self) -> None:
         """Looks whether all is there, and everybody."""
-        for digest in self._missing:
-            raise InvalidRequest("archive", f"its member 'references/{digest}' is missing")
+        self._check_files()
         self._leave()
 
     def withdraw(self) -> None:
@@ -144,6 +145,10 @@ class _Addition:
         Heads(self._store).delete_below(self._scope.folder)
         if self._talk:
             Leaving(self._store).end(self._talk)  # It may have got no turn yet.
+
+    def _check_files(self) -> None:
+        for digest in self._missing:
+            raise InvalidRequest("archive", f"its member 'references/{digest}' is missing, or stands after others")
 
     def _reference(self, member: Member) -> None:
         digest = digest_of(member.content)

@@ -1,0 +1,113 @@
+"""Lets no archive into the memory with a file that voice and face have not found usable.
+
+An archive goes on to the memory as it comes, and the end of a file when it is checked, so that no more than one is
+held here. Its files stand before everything else, behind `identity.json`, which names them; the memory refuses an
+archive in which they do not. So it is read here no further than to its last file, by the memory's own reader.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from e3rg.memory.v1 import identities_pb2 as pb
+from orchestrator.identities import Examiner, check_declared, check_first, content_of
+from services.common.errors import InvalidRequest
+from services.common.tar import Member, Reader
+
+ABOUT = "identity.json"
+FILES = "references/"
+ABOUT_BYTES_MAX = 1 << 20
+KINDS = {
+    "portrait": pb.REFERENCE_KIND_PORTRAIT,
+    "voice": pb.REFERENCE_KIND_VOICE,
+    "film": pb.REFERENCE_KIND_FILM,
+}
+
+
+@dataclass(frozen=True)
+class _Profile:
+    language: str
+
+
+@dataclass(frozen=True)
+class _File:
+    digest: str
+    size_bytes: int
+    kind: Literal["portrait", "voice", "film"]
+
+
+@dataclass(frozen=True)
+class _About:
+    """What is read here of `identity.json`."""
+
+    profile: _Profile
+    references: tuple[_File, ...]
+
+
+_ABOUTS = TypeAdapter(_About)
+
+
+class ArchiveExaminer:
+    """Asks voice and face, through `examiner`, whether they can use what is in one archive."""
+
+    def __init__(self, examiner: Examiner) -> None:
+        self._examiner = examiner
+        self._reader = Reader(self._bytes_max)
+        self._files: dict[str, _File] | None = None  # Those that are still to come; None before it is known which.
+
+    async def examined(
+        self, parts: AsyncIterator[pb.ImportIdentityRequest]
+    ) -> AsyncGenerator[pb.ImportIdentityRequest]:
+        """Yields a request to import an archive.
+
+        Raises:
+            InvalidRequest: A part is out of order, the archive is none, the voice does not speak its identity's
+                language, or a file of it cannot be used; the text says which and why.
+        """
+        first = await anext(parts, pb.ImportIdentityRequest())
+        check_first(first)
+        yield first
+        async for part in parts:
+            await self._examine(content_of(part))
+            yield part
+
+    async def _examine(self, piece: bytes) -> None:
+        if self._files == {}:
+            return
+        for member in self._reader.read(piece):
+            await self._take(member)
+            if not self._files:
+                return
+
+    def _bytes_max(self, name: str) -> int:
+        if self._files is None and name == ABOUT:
+            return ABOUT_BYTES_MAX
+        if self._files is not None and name in self._files:
+            return self._files[name].size_bytes
+        expected = ", ".join(self._files) if self._files else ABOUT
+        raise InvalidRequest("archive", f"its member {name[:200]!a} stands where {expected} is expected; {_SEND}")
+
+    async def _take(self, member: Member) -> None:
+        if self._files is None:
+            self._files = await self._named(member.content)
+        else:
+            file = self._files.pop(member.name)
+            await self._examiner.check(f"archive: {member.name}", KINDS[file.kind], member.content)
+
+    async def _named(self, about: bytes) -> dict[str, _File]:
+        """Returns the files that an archive has, by the names of its members."""
+        try:
+            who = _ABOUTS.validate_json(about)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in problem["loc"])
+            raise InvalidRequest("archive", f"its member {ABOUT!r}: {place}: {problem['msg']}; {_SEND}") from error
+        declared = [pb.NewReference(kind=KINDS[file.kind], size_bytes=file.size_bytes) for file in who.references]
+        check_declared(f"archive: {ABOUT}.references", declared, files_min=1)
+        await self._examiner.check_language(f"archive: {ABOUT}.profile.language", who.profile.language)
+        return {f"{FILES}{file.digest}": file for file in who.references}
+
+
+_SEND = "send an archive that an export wrote, unchanged"

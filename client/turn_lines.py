@@ -1,6 +1,6 @@
 """Tells a person what was said, how it felt, and what was found of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from google.protobuf.message import DecodeError
 
@@ -19,6 +19,8 @@ def turn_lines(turn: pb.Turn) -> Iterator[str]:
     yield f"  {'-> ' + turn.reply_emotion:20} {turn.reply_text!r}"
     if turn.vote_record:
         yield f"  vote   {_vote(turn.vote_record)}"
+    if turn.timings_s:
+        yield f"  took   {_took(turn.timings_s)}"
     for clip in turn.clips:
         yield f"  {CLIPS.get(clip.kind, 'clip'):6} {clip.size_bytes} bytes"
 
@@ -40,6 +42,12 @@ def recalled_line(hit: pb.Hit, now_s: float) -> str:
 
 def _felt(label: str, intensity: float) -> str:
     return f"{label} {intensity:.2f}" if intensity else label
+
+
+def _took(timings_s: Mapping[str, float]) -> str:
+    """The whole turn, when it came to its end, and its stages, the longest first."""
+    stages = sorted(timings_s.items(), key=lambda timing: (timing[0] != "turn", -timing[1], timing[0]))
+    return ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in stages)
 
 
 def _vote(record: bytes) -> str:

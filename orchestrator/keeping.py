@@ -5,7 +5,7 @@ import io
 import time
 import uuid
 import wave
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as memory
@@ -16,9 +16,9 @@ from orchestrator.report import Report
 from services.common.errors import DeadlineExceeded, NotReady, Overloaded, ServiceError
 
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
-"""Pauses before a memory that cannot keep a turn now is asked again."""
+"""Pauses before a memory that cannot keep something now is asked again."""
 TRY_S_MIN = 0.25
-"""The least that one try gets, however late the turn is."""
+"""The least that one try gets, however late it is."""
 VOTE_RECORD_BYTES_MAX = 64 << 10
 CLIP_BYTES_MAX = 64 << 20
 WAV_HEADER_BYTES = 44
@@ -51,6 +51,9 @@ class Clip:
 
 class Keeper:
     """Keeps one turn.
+
+    A memory that is away, full or silent is asked again until the turn's time is over; for the same turn, so that one
+    whose answer was lost is not kept twice. What is not kept then, the caller is told.
 
     Args:
         stage: The memory.
@@ -86,11 +89,7 @@ class Keeper:
         reply_emotion: common.Emotion,
         variants: Mapping[str, str],
     ) -> str:
-        """Keeps what was said; returns the turn's id, empty when it is not kept: the caller is told why.
-
-        A memory that is away, full or silent is asked again until the turn's time is over; for the same turn, so that
-        one whose answer was lost is not kept twice.
-        """
+        """Keeps what was said; returns the turn's id, empty when it is not kept."""
         header, start_s = self._header, time.monotonic()
         if not header.conversation:
             return ""
@@ -113,18 +112,19 @@ class Keeper:
             turn=turn,
         )
         try:
-            await self._until_kept(request)
+            await self._until_kept(lambda timeout_s: self._stage.remember(request, timeout_s))
         except ServiceError as error:
             self._report.degrade("remember", "the memory of this turn", str(error))
             return ""
         self._report.time("remember", start_s)
         return turn.id
 
-    async def _until_kept(self, request: memory.RememberRequest) -> None:
+    async def _until_kept(self, keep: Callable[[float], Awaitable[None]]) -> None:
+        """Calls `keep` with the seconds that it has, until it succeeds or the turn's time is over."""
         pause_s = RETRY_S_MIN
         while True:
             try:
-                return await self._stage.remember(request, max(self._left_s(), TRY_S_MIN))
+                return await keep(max(self._left_s(), TRY_S_MIN))
             except (DeadlineExceeded, NotReady, Overloaded):
                 if self._left_s() <= pause_s:
                     raise
@@ -132,7 +132,7 @@ class Keeper:
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
 
     async def keep_clips(self, turn: str) -> None:
-        """Keeps the reply's speech and film with the turn; what cannot be kept is told."""
+        """Keeps the reply's speech and film with the turn."""
         start_s, kept = time.monotonic(), 0
         for clip, what in ((self._speech, "the recording of the speech"), (self._film, "the recording of the film")):
             if clip.is_too_large:
@@ -159,7 +159,23 @@ class Keeper:
             kind=kind,
             size_bytes=len(content),
         )
-        await self._stage.keep_clip(where, content, self._left_s())
+        await self._until_kept(lambda timeout_s: self._stage.keep_clip(where, content, timeout_s))
+
+    async def keep_timings(self, turn: str) -> None:
+        """Keeps how long the stages of the turn took, which is over."""
+        header = self._header
+        request = memory.PutTimingsRequest(
+            tenant=header.tenant,
+            identity=header.identity,
+            person=header.person,
+            conversation=header.conversation,
+            turn=turn,
+            timings_s=self._report.took_s,
+        )
+        try:
+            await self._until_kept(lambda timeout_s: self._stage.keep_timings(request, timeout_s))
+        except ServiceError as error:
+            self._report.degrade("keep_timings", "how long the last stages took", str(error))
 
 
 def variants_of(understood: understanding.UnderstandResponse, cards: Mapping[str, common.ModelCard]) -> dict[str, str]:

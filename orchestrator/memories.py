@@ -30,7 +30,7 @@ SERVICES: tuple[ServiceDescriptor, ...] = tuple(
         (erasure_pb2, "ErasureService"),
     )
 )
-WITHIN = frozenset({"Recall", "Remember", "PutClip", "GetDerived", "PutDerived"})
+WITHIN = frozenset({"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"})
 """What only turns do: nobody plants from outside what an avatar remembers, or how its voice was fitted."""
 
 

@@ -170,7 +170,7 @@ class Memory:
         async with clients.calling("memory"):
             return await self._exemplars.SearchExemplars(request, **clients.options(MEMORY_TIMEOUT_S))
 
-    async def remember(self, request: pb.RememberRequest, timeout_s: float = MEMORY_TIMEOUT_S) -> None:
+    async def remember(self, request: pb.RememberRequest, timeout_s: float) -> None:
         """Keeps a turn."""
         async with clients.calling("memory"):
             await self._stub.Remember(request, **clients.options(min(timeout_s, MEMORY_TIMEOUT_S)))
@@ -185,6 +185,11 @@ class Memory:
 
         async with clients.calling("memory"):
             await clients.ask(self._stub.PutClip(**clients.options(timeout_s)), parts())
+
+    async def keep_timings(self, request: pb.PutTimingsRequest, timeout_s: float) -> None:
+        """Keeps how long the stages of a turn took."""
+        async with clients.calling("memory"):
+            await self._stub.PutTimings(request, **clients.options(min(timeout_s, MEMORY_TIMEOUT_S)))
 
     async def store(self) -> pb.GetStoreResponse:
         """Tells which store it is."""

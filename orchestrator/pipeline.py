@@ -157,6 +157,8 @@ class _Turn:
         if turn_id and self._header.keep_clips:
             await self._keeper.keep_clips(turn_id)
         self.report.time("turn", self.report.received_s)
+        if turn_id:
+            await self._keeper.keep_timings(turn_id)
         self._tell(
             pb.RespondResponse(
                 done=pb.Done(

@@ -214,8 +214,10 @@ class FakeMemory(
             raise FailedPrecondition(f"identity {identity.id!r} lacks keep_turns; have it allowed")
         said = self._turns(request)
         if request.turn.id not in {turn.id for turn in said}:
-            request.turn.conversation, request.turn.said_at_s = request.conversation, time.time()
-            said.append(request.turn)
+            kept = pb.Turn()
+            kept.CopyFrom(request.turn)
+            kept.conversation, kept.said_at_s = request.conversation, time.time()
+            said.append(kept)
         return pb.RememberResponse()
 
     async def ListTurns(self, request: pb.ListTurnsRequest, context: Any) -> pb.ListTurnsResponse:
@@ -232,6 +234,13 @@ class FakeMemory(
         self.clips[header.turn, header.kind] = content
         digest = hashlib.sha256(content).hexdigest()
         return pb.PutClipResponse(clip=pb.Clip(kind=header.kind, digest=digest, size_bytes=len(content)))
+
+    async def PutTimings(self, request: pb.PutTimingsRequest, context: Any) -> pb.PutTimingsResponse:
+        await self._begin("PutTimings")
+        (turn,) = (turn for turn in self._turns(request) if turn.id == request.turn)
+        turn.timings_s.clear()
+        turn.timings_s.update(request.timings_s)
+        return pb.PutTimingsResponse()
 
     async def GetClip(self, request: pb.GetClipRequest, context: Any) -> AsyncIterator[pb.GetClipResponse]:
         await self._begin("GetClip")
@@ -281,7 +290,12 @@ class FakeMemory(
 
     def _turns(
         self,
-        request: pb.RecallRequest | pb.SearchRequest | pb.RememberRequest | pb.ListTurnsRequest | pb.PutClipHeader,
+        request: pb.RecallRequest
+        | pb.SearchRequest
+        | pb.RememberRequest
+        | pb.ListTurnsRequest
+        | pb.PutClipHeader
+        | pb.PutTimingsRequest,
     ) -> list[pb.Turn]:
         conversation = request.here if isinstance(request, pb.SearchRequest) else request.conversation
         return self.turns[request.tenant, request.identity, request.person or f"({conversation})"]

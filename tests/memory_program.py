@@ -172,7 +172,8 @@ def state(store: Store) -> str:
     for person, conversation in (("ann", "talk"), ("", "walk")):
         page, _ = memory.talks.turns(TENANT, "ada", person, conversation, 50, "")
         for each in reversed(page):
-            said.append(each.id + "".join(f" {clip.kind}" for clip in each.clips))
+            took = [f" took {seconds} s" for seconds in each.timings_s.values()]
+            said.append("".join([each.id, *(f" {clip.kind}" for clip in each.clips), *took]))
             for clip in each.clips:
                 assert memory.talks.clip(TENANT, "ada", person, conversation, each.id, clip.kind) == WAV
     with contextlib.suppress(NotFound):
@@ -188,6 +189,10 @@ def derive(memory: Replica) -> None:
 
 def clip(memory: Replica) -> None:
     memory.talks.put_clip(TENANT, "ada", "ann", "talk", "turn-1", ClipKind.SPEECH, WAV)
+
+
+def time(memory: Replica) -> None:
+    memory.talks.put_timings(TENANT, "ada", "ann", "talk", "turn-1", {"turn": 2.5})
 
 
 def change(memory: Replica) -> None:
@@ -219,6 +224,7 @@ def full(memory: Replica) -> None:
     first(memory)
     memory.say(turn(2), "walk", "")
     clip(memory)
+    time(memory)
     derive(memory)
 
 
@@ -235,6 +241,7 @@ OPERATIONS: dict[str, tuple[State, Callable[[Replica], object]]] = {
     "remember": (prepared(first), lambda memory: memory.say(turn(2))),
     "remember another": (prepared(first), lambda memory: memory.say(turn(2), "walk", "")),
     "put_clip": (prepared(first), clip),
+    "put_timings": (prepared(first), time),
     "keep_derived": (prepared(first), derive),
     "erase identity": (prepared(full), lambda memory: eraser(memory.store).identity(TENANT, "ada", "the test")),
     "erase person": (prepared(full), lambda memory: eraser(memory.store).person(TENANT, "ann", "", "the test")),

@@ -24,6 +24,7 @@
           turn-ids/<conversation>/<turn>           the place that this turn id has got
           turns/<conversation>/<place>-<turn>      a turn
           vectors/<model>/…                        rows of turns, see `vectors/`
+          timings/<conversation>/<place>-<turn>        how long its stages took, once it was over
           clips/<conversation>/<place>-<turn>-<kind>-<digest>   generated speech and video
 
 The head of an identity is written last and taken away first, so it is there whole or not at all. Additions and persons
@@ -51,7 +52,7 @@ TENANTS = "tenants/"
 
 _ADDITION = r"tenants/[^/]+/kept/[^/]+/[^/]+/"
 _EXAMPLES = rf"(?:tenants/[^/]+|{_ADDITION[:-1]})/exemplars"
-_FIXED = re.compile(rf"{_ADDITION}(?:versions|references|people/[^/]+/(?:turns|clips))/|{_EXAMPLES}/items/")
+_FIXED = re.compile(rf"{_ADDITION}(?:versions|references|people/[^/]+/(?:turns|timings|clips))/|{_EXAMPLES}/items/")
 _PASSING = re.compile(rf"(?!tenants/)|tenants/[^/]+/audits/|{_ADDITION}people/[^/]+/vectors/|{_EXAMPLES}/vectors/")
 
 
@@ -134,6 +135,10 @@ class Talk:
     def turn(self, conversation: str, placed: str) -> str:
         """A turn; `placed` is "<place>-<turn>"."""
         return f"{self.turns(conversation)}{placed}"
+
+    def timings(self, conversation: str, placed: str) -> str:
+        """How long the stages of a turn took; `placed` is "<place>-<turn>"."""
+        return f"{self.folder}timings/{conversation}/{placed}"
 
     @property
     def models(self) -> str:

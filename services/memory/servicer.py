@@ -115,6 +115,16 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
             )
         return pb.PutClipResponse(clip=sayings.sent_clip(clip))
 
+    async def PutTimings(self, request: pb.PutTimingsRequest, context: Any) -> pb.PutTimingsResponse:
+        self._desk.check(request.tenant)
+        timings_s = dict(request.timings_s)
+        await self._desk.store.run(
+            lambda: self._memory.talks.put_timings(
+                request.tenant, request.identity, request.person, request.conversation, request.turn, timings_s
+            )
+        )
+        return pb.PutTimingsResponse()
+
     async def GetClip(self, request: pb.GetClipRequest, context: Any) -> AsyncIterator[pb.GetClipResponse]:
         self._desk.check(request.tenant)
         kind = sayings.kind_of("kind", request.kind)

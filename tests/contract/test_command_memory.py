@@ -51,7 +51,12 @@ async def test_the_turns_of_a_conversation_are_shown_with_feelings_votes_and_cli
         pb.Clip(kind=pb.CLIP_KIND_SPEECH, size_bytes=32_000),
         pb.Clip(kind=pb.CLIP_KIND_VIDEO, size_bytes=99_000),
     ]
-    door.turns = [turn(3, vote_record=VOTES.SerializeToString(), clips=clips), turn(2, vote_record=b"\xff"), turn(1)]
+    took = {"vote": 0.25, "speech": 1.5, "turn": 2.25, "recall": 0.001}
+    door.turns = [
+        turn(3, vote_record=VOTES.SerializeToString(), clips=clips, timings_s=took),
+        turn(2, vote_record=b"\xff"),
+        turn(1),
+    ]
     status, printed, _ = await run("memory", "turns", "anna", "--conversation", "monday", "--person", "bob")
     assert status == 0
     assert printed.splitlines() == [
@@ -59,6 +64,7 @@ async def test_the_turns_of_a_conversation_are_shown_with_feelings_votes_and_cli
         "  sad 0.60             'I said 3.'",
         "  -> caring            'I hear you.'",
         "  vote   sad by majority, margin 2: text sad, face was late",
+        "  took   turn 2.25 s, speech 1.50 s, vote 0.25 s, recall 0.00 s",
         "  speech 32000 bytes",
         "  video  99000 bytes",
         "2026-11-18 11:06:42 UTC  turn t2",

@@ -113,14 +113,15 @@ def test_a_writer_killed_in_the_middle_leaves_every_object_whole(shared: Shared)
 
 STATES = {
     "add": ["nobody", "ada 1"],
-    "change": ["ada 1, turn-1 speech, turn-2, derived", "ada 2, turn-1 speech, turn-2, derived"],
+    "change": ["ada 1, turn-1 speech took 2.5 s, turn-2, derived", "ada 2, turn-1 speech took 2.5 s, turn-2, derived"],
     "remember": ["ada 1, turn-1", "ada 1, turn-1, turn-2"],
     "remember another": ["ada 1, turn-1", "ada 1, turn-1, turn-2"],
     "put_clip": ["ada 1, turn-1", "ada 1, turn-1 speech"],
+    "put_timings": ["ada 1, turn-1", "ada 1, turn-1 took 2.5 s"],
     "keep_derived": ["ada 1, turn-1", "ada 1, turn-1, derived"],
-    "erase identity": ["ada 1, turn-1 speech, turn-2, derived", "nobody"],
-    "erase person": ["ada 1, turn-1 speech, turn-2, derived", "ada 1, turn-2, derived"],
-    "import": ["nobody", "ada 1, turn-1 speech, turn-2"],
+    "erase identity": ["ada 1, turn-1 speech took 2.5 s, turn-2, derived", "nobody"],
+    "erase person": ["ada 1, turn-1 speech took 2.5 s, turn-2, derived", "ada 1, turn-2, derived"],
+    "import": ["nobody", "ada 1, turn-1 speech took 2.5 s, turn-2"],
 }
 
 

@@ -49,8 +49,9 @@ async def test_turns_are_remembered_once_and_recalled_in_order(stubs: Stubs) -> 
     assert [turn.id for turn in recalled.turns] == ["turn-3", "turn-4", "turn-5", "turn-6"]
     last = recalled.turns[-1]
     assert (last.user_text, last.user_intensity, last.reply_emotion) == ("question 6", 0.5, "caring")
-    assert (dict(last.variants), dict(last.timings_s)) == ({"tts": "embedded"}, {"vote": 0.25})
+    assert dict(last.variants) == {"tts": "embedded"}
     assert not last.vote_record
+    assert not last.timings_s
     assert recalled.emotion_bank.name == "default"
     assert tuple(recalled.emotion_bank.face_classes) == emotions.load().classes
     assert tuple(recalled.emotion_bank.voice_styles) == emotions.load().styles
@@ -102,6 +103,30 @@ async def test_past_turns_are_found_by_what_they_are_like(stubs: Stubs) -> None:
     assert [hit.turn.id for hit in (await stubs.memory.Search(search)).hits] == ["turn-0"]
     search.person = "eve"
     assert not (await stubs.memory.Search(search)).hits
+
+
+async def test_how_long_a_turn_took_is_kept_when_it_is_over(stubs: Stubs) -> None:
+    await stubs.add(parts(header()))
+    for number in (1, 2):
+        await stubs.say(number)
+    timings_s = {"vote": 0.25, "speech": 1.5}
+    request = memory_pb2.PutTimingsRequest(
+        tenant=TENANT, identity="ada", conversation="talk", turn="turn-1", timings_s=timings_s
+    )
+    await stubs.memory.PutTimings(request)
+    wanted = memory_pb2.ListTurnsRequest(tenant=TENANT, identity="ada", conversation="talk")
+    listed = (await stubs.memory.ListTurns(wanted)).turns
+    assert [dict(turn.timings_s) for turn in listed] == [{"vote": 0.25}, timings_s]
+    for field, name, code, text in (
+        ("turn", "turn-9", grpc.StatusCode.NOT_FOUND, "turn 'turn-9' is unknown"),
+        ("turn", "../turn", grpc.StatusCode.INVALID_ARGUMENT, "turn: "),
+        ("tenant", "", grpc.StatusCode.INVALID_ARGUMENT, "tenant: "),
+    ):
+        other = memory_pb2.PutTimingsRequest()
+        other.CopyFrom(request)
+        setattr(other, field, name)
+        with refused(code, text):
+            await stubs.memory.PutTimings(other)
 
 
 async def test_turns_are_listed_in_pages_the_newest_first_with_how_the_panel_decided(stubs: Stubs) -> None:

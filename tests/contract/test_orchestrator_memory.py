@@ -187,25 +187,65 @@ async def test_a_turn_is_kept_with_how_it_was_decided_and_who_took_part(stub: "S
         "video": "fake ffffffffffff",
     }
     assert {"recall", "decode", "vote", "search", "reply"} <= kept.turn.timings_s.keys()
-    assert all(seconds >= 0 for seconds in kept.turn.timings_s.values())
+    assert not {"video", "turn"} & kept.turn.timings_s.keys()
+
+
+@pytest.mark.parametrize(
+    ("fields", "last"),
+    [
+        ({"output": TEXT}, {"remember", "turn"}),
+        ({"output": AUDIO}, {"remember", "speech", "turn"}),
+        ({"keep_clips": True}, {"remember", "speech", "video", "keep_clips", "turn"}),
+    ],
+)
+async def test_a_turn_that_is_over_is_kept_with_the_times_of_all_its_stages(
+    stub: "Stub", cast: Cast, fields: dict[str, Any], last: set[str]
+) -> None:
+    turn = await respond(stub, header(conversation="talk", **fields))
+    (kept,) = cast.memory.turns["default", "ada", "(talk)"]
+    told = {stage: timing.end_s - timing.start_s for stage, timing in turn.timings.items()}
+    assert kept.timings_s == pytest.approx(told)
+    assert kept.timings_s.keys() == {"recall", "decode", "vote", "search", "reply"} | last
+    assert turn.degraded == []
+
+
+async def test_times_that_cannot_be_kept_are_told_and_the_turn_is_kept(stub: "Stub", cast: Cast) -> None:
+    cast.memory.before = failing(BackendFailed("full"), "PutTimings")
+    turn = await respond(stub, header(conversation="talk", output=TEXT))
+    assert lost(turn) == [("keep_timings", "how long the last stages took")]
+    assert [kept.id for kept in cast.memory.turns["default", "ada", "(talk)"]] == [turn.done.turn]
+
+
+@pytest.mark.parametrize("conversation", ["", "talk"])
+async def test_times_of_a_turn_that_is_not_kept_are_not_kept(
+    stub: "Stub", cast: Cast, calls: CallLog, conversation: str
+) -> None:
+    cast.memory.before = failing(BackendFailed("full"), "Remember")
+    await respond(stub, header(output=TEXT, conversation=conversation))
+    assert "PutTimings" not in [call.method for call in calls.calls]
 
 
 @pytest.mark.parametrize(
     "error",
     [NotReady("the store is away; retry"), Overloaded("8 requests wait", 0.1), DeadlineExceeded("nothing came in 5 s")],
 )
-async def test_a_memory_that_comes_back_in_time_keeps_the_turn_once(stub: "Stub", cast: Cast, error: Exception) -> None:
+@pytest.mark.parametrize("write", ["Remember", "PutClip", "PutTimings"])
+async def test_a_memory_that_comes_back_in_time_keeps_the_turn_once(
+    stub: "Stub", cast: Cast, error: Exception, write: str
+) -> None:
     tries: list[str] = []
 
     def away_at_first(method: str) -> None:
         tries.append(method)
-        if method == "Remember" and tries.count(method) <= 4:  # the channel itself tries it three times
+        if method == write and tries.count(method) <= 4:  # the channel itself tries it three times
             raise error
 
     cast.memory.before = away_at_first
-    turn = await respond(stub, header(conversation="talk", output=TEXT))
+    turn = await respond(stub, header(conversation="talk", keep_clips=True, output=AUDIO))
     assert turn.degraded == []
-    assert [kept.id for kept in cast.memory.turns["default", "ada", "(talk)"]] == [turn.done.turn]
+    (kept,) = cast.memory.turns["default", "ada", "(talk)"]
+    assert (kept.id, list(cast.memory.clips)) == (turn.done.turn, [(kept.id, memory.CLIP_KIND_SPEECH)])
+    assert kept.timings_s.keys() >= {"remember", "speech", "keep_clips"}
 
 
 async def test_speech_and_film_do_not_wait_for_the_memory(stub: "Stub", cast: Cast) -> None:

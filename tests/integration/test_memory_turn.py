@@ -55,7 +55,10 @@ def test_a_turn_is_kept_with_its_votes_its_variants_its_timings_and_what_was_sai
     assert record.emotion == last.understood.emotion
     assert {vote.voter for vote in record.record.votes} == {vote.voter for vote in last.understood.record.votes}
     assert newest.variants
-    assert {"recall", "vote", "reply"} <= newest.timings_s.keys()
+    assert newest.timings_s == pytest.approx(
+        {stage: timing.end_s - timing.start_s for stage, timing in last.timings.items()}
+    )
+    assert {"recall", "vote", "reply", "speech", "video", "remember", "keep_clips", "turn"} <= newest.timings_s.keys()
     clips = {clip.kind: clip for clip in newest.clips}
     assert clips.keys() == {memory.CLIP_KIND_SPEECH, memory.CLIP_KIND_VIDEO}
     film = b"".join(client.turns.clip("anna", name, newest.id, memory.CLIP_KIND_VIDEO))

@@ -42,6 +42,7 @@ def talked(request: pytest.FixtureRequest) -> tuple[Replica, dict[Whom, list[Tur
         memory = chance.choice(replicas)
         memory.talks.remember(*whom, new)
         memory.talks.put_clip(*whom, turn_id, ClipKind.SPEECH, WAV + new.user_text.encode())
+        memory.talks.put_timings(*whom, turn_id, {new.user_text: 1.0})
         said[whom].append(new)
     return replicas[0], said
 
@@ -58,6 +59,7 @@ def test_recall_and_list_tell_each_exactly_what_was_said_there(talked: tuple[Rep
         assert texts(list(memory.talks.last(scope, person, conversation, 1000))) == own
         page, following = memory.talks.turns(tenant, identity, person, conversation, 200, "")
         assert (texts(list(page))[::-1], following) == (own, "")
+        assert [each.timings_s for each in page] == [{each.user_text: 1.0} for each in page]
 
 
 def test_search_finds_a_persons_own_turns_and_no_others(talked: tuple[Replica, dict[Whom, list[Turn]]]) -> None:

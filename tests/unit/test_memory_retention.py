@@ -80,19 +80,41 @@ def test_old_turns_go_with_their_vectors_and_clips_and_the_others_stay(house: Ho
         memory.say(turn(number))
         memory.say(turn(number), person="")
     memory.talks.put_clip(TENANT, "ada", "ann", "talk", "turn-1", ClipKind.SPEECH, WAV)
+    memory.talks.put_timings(TENANT, "ada", "ann", "talk", "turn-1", {"turn": 1.0})
     house.pass_days(20)
+    memory.talks.put_timings(TENANT, "ada", "ann", "talk", "turn-2", {"turn": 1.0})
     memory.say(turn(3))
+    memory.talks.put_timings(TENANT, "ada", "ann", "talk", "turn-3", {"turn": 1.0})
     memory.talks.put_clip(TENANT, "ada", "ann", "talk", "turn-2", ClipKind.SPEECH, WAV + b"!")
     memory.talks.put_clip(TENANT, "ada", "ann", "talk", "turn-3", ClipKind.SPEECH, WAV)
     assert house.sweep() == Expired()
     house.pass_days(11)
-    assert house.sweep() == Expired(objects=6)
+    assert house.sweep() == Expired(objects=8)
     assert memory.last() == ["turn-3"]
+    assert [key.rpartition("-")[2] for key in keys_of(house.store, "/timings/")] == ["3"]
     assert memory.last(person="") == []
     assert [key.rpartition("-")[2] for key in memory.rows()] == ["3"]
     assert len(keys_of(house.store, "/clips/")) == 1
     assert b"question 1" not in b"".join(house.store.objects.values())
     assert memory.talks.clip(TENANT, "ada", "ann", "talk", "turn-3", ClipKind.SPEECH) == WAV
+
+
+def test_times_of_a_turn_that_is_gone_go_when_they_are_old(house: House) -> None:
+    house.keep(turns_days=1)
+    house.memory.say(turn(1))
+    house.memory.talks.put_timings(TENANT, "ada", "ann", "talk", "turn-1", {"turn": 1.0})
+    (key,) = keys_of(house.store, "/timings/")
+    content = house.store.objects[key]
+    house.pass_days(1.1)
+    house.sweep()
+    house.store.put(key, content)  # By a writer who was late.
+    house.pass_days(0.9)
+    house.sweep()
+    assert keys_of(house.store, "/timings/") == [key]
+    for _ in range(3):
+        house.pass_days(1.1)
+        house.sweep()
+    assert keys_of(house.store, "/people/") == keys_of(house.store, "p-ann") == []
 
 
 def test_a_late_repeat_of_an_old_turn_does_not_bring_it_back(house: House) -> None:

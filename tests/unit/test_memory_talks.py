@@ -46,14 +46,14 @@ def test_the_last_turns_are_recalled_oldest_first(store: Store) -> None:
     assert memory.last(turns_max=0) == memory.last("") == memory.last("never") == memory.last(person="bob") == []
 
 
-def test_a_turn_is_recalled_as_it_was_said_but_for_its_vote_record(store: Store) -> None:
+def test_a_turn_is_recalled_as_it_was_said_but_for_its_vote_record_and_timings(store: Store) -> None:
     memory = replica(store)
     said = replace(
         turn(1), user_intensity=0.5, vote_record="00ff", variants={"mllm": "a"}, timings_s={"vote": 0.25}, said_at_s=7.0
     )
     memory.say(replace(said, conversation="another", clips=()))
     kept = replace(said, said_at_s=memory.clock.now_s, conversation="talk")
-    assert memory.talks.last(memory.scope(), "ann", "talk", 4) == (replace(kept, vote_record=""),)
+    assert memory.talks.last(memory.scope(), "ann", "talk", 4) == (replace(kept, vote_record="", timings_s={}),)
     assert memory.talks.turns(TENANT, "ada", "ann", "talk", 50, "") == ((kept,), "")
 
 

@@ -181,7 +181,7 @@ class _Addition:
 
     def _clip(self, member: Member, person: str, conversation: str, placed: str, kind: ClipKind) -> None:
         talk = self._known(person)
-        if Conversation(self._store, talk, conversation).read(placed) is None:
+        if not Conversation(self._store, talk, conversation).has(placed):
             self._leave()  # It may have gone with the person.
             raise InvalidRequest("archive", f"its member {member.name!r} is of a turn that does not stand before it")
         check_clip(kind, member.content)

@@ -1,8 +1,8 @@
 """Deletes what is older than its tenant wants to keep it. How old an object is, its store says.
 
 Of a turn goes first what its id had got: "it was here", so that a repeat that comes late does not bring it back. Then
-go its rows and its clips, and the turn at last: whoever is cut short finds it again, and does the same once more. What
-was left of the id goes when it is as old itself.
+go its rows, its clips and its timings, and the turn at last: whoever is cut short finds it again, and does the same
+once more. What was left of the id goes when it is as old itself.
 """
 
 import logging
@@ -118,6 +118,7 @@ class Expiring:
         for folder in by_model(self._store, talk.models) if old else ():
             self._vectors.erase(folder, {keys.row_of(*place) for place in old})
         gone = [clip.key for place, clip in there.clips if place in old or clip.modified_s < ages.clips_s]
+        gone += [entry.key for place, entry in there.timings.items() if place in old or entry.modified_s < ages.turns_s]
         gone += [talk.turn(*place) for place in old]
         gone += [entry.key for entry in there.ids_without_turn() if entry.modified_s < ages.turns_s]
         if there.is_empty:
@@ -143,6 +144,7 @@ class _Below:
 
     def __init__(self, talk: Talk, entries: Iterable[Entry]) -> None:
         self.turns: dict[tuple[str, str], Entry] = {}
+        self.timings: dict[tuple[str, str], Entry] = {}
         self.clips: list[tuple[tuple[str, str], Entry]] = []
         self.vectors: list[Entry] = []
         self.models_with_erasures: set[str] = set()
@@ -154,6 +156,8 @@ class _Below:
                     self.turns[first, rest[0]] = entry
                 case "turn-ids":
                     self._ids[first, rest[0]] = entry
+                case "timings":
+                    self.timings[first, rest[0]] = entry
                 case "clips":
                     self.clips.append(((first, keys.clip_of(entry.key)[0]), entry))
                 case "vectors":
@@ -164,7 +168,7 @@ class _Below:
     @property
     def is_empty(self) -> bool:
         """Whether only vectors are there, of which no turn is."""
-        return not (self.turns or self.clips or self._ids)
+        return not (self.turns or self.timings or self.clips or self._ids)
 
     def ids_without_turn(self) -> list[Entry]:
         """Returns what ids have got of which the turn is gone."""

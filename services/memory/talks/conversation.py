@@ -1,15 +1,16 @@
 """The turns of one conversation as objects: appended by many writers at once, read from the end.
 
 Two objects a turn, both created only when absent: the place that its id has got, and the turn at that place (`Talk`
-says where). The place is one more than the last that the writer saw, counted down from the largest, so that the newest
-turn has the smallest key and a store that lists upwards finds it first. Writers at the same moment may get the same
-place; then the turn's id decides, for all readers alike (Lamport, "Time, Clocks, and the Ordering of Events in a
-Distributed System", 1978: a counter, so no clock needs to be right). The first object makes it idempotent: whoever
-comes again with the id, at once or after a crash, gets the same place and the same time, hence the same turn.
+says where); and a third when it is over, how long its stages took. The place is one more than the last that the writer
+saw, counted down from the largest, so that the newest turn has the smallest key and a store that lists upwards finds it
+first. Writers at the same moment may get the same place; then the turn's id decides, for all readers alike (Lamport,
+"Time, Clocks, and the Ordering of Events in a Distributed System", 1978: a counter, so no clock needs to be right). The
+first object makes it idempotent: whoever comes again with the id, at once or after a crash, gets the same place and the
+same time, hence the same turn.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from services.common.errors import InvalidRequest, NotReady
@@ -61,8 +62,16 @@ class Seat:
     gone: bool = False
 
 
+@dataclass(frozen=True)
+class Timings:
+    """Seconds that each stage of a turn took."""
+
+    seconds: dict[str, float]
+
+
 PLACES = Codec(Place)
 _TURNS = Codec(Turn)
+_TIMINGS = Codec(Timings)
 
 
 class Conversation:
@@ -100,20 +109,35 @@ class Conversation:
         stored = replace(turn, clips=(), conversation="")
         self._store.create(self._talk.turn(self._name, placed), _TURNS.encode(stored))
 
+    def keep_timings(self, placed: str, seconds: dict[str, float]) -> None:
+        """Keeps how long the stages of the turn at a place took; what is there stays."""
+        self._store.create(self._talk.timings(self._name, placed), _TIMINGS.encode(Timings(seconds)))
+
+    def has(self, placed: str) -> bool:
+        """Tells whether there is a turn at a place."""
+        return self._found(placed) is not None
+
     def read(self, placed: str) -> Turn | None:
-        """Returns the turn at a place; None when there is none."""
-        found = self._found(placed)
+        """Returns the turn at a place, with vote record and timings; None when there is none."""
+        found = self._timed(placed)
+        return found and found[0]
+
+    def brief(self, placed: str) -> Turn | None:
+        """Returns the turn at a place without what is not recalled: vote record and timings."""
+        found = self._brief(placed)
         return found and found[0]
 
     def last(self, turns_max: int) -> tuple[Turn, ...]:
-        """Returns at most `turns_max` of the last turns, oldest first, without vote records; fewer when very long."""
+        """Returns at most `turns_max` of the last turns, oldest first, as `brief` does; fewer when very long."""
         if turns_max == 0:
             return ()
-        read, _ = self._fitting(self.newest(min(turns_max, TURNS_MAX)), votes=False)
+        read, _ = self._fitting(self.newest(min(turns_max, TURNS_MAX)), self._brief)
         return tuple(turn for _, turn in reversed(read))
 
     def page(self, size: int, after: str) -> tuple[tuple[tuple[str, Turn], ...], str]:
         """Returns at most `size` turns with their places, the newest first, and what the next page is `after`.
+
+        They are whole, as `read` returns them.
 
         Raises:
             InvalidRequest: `after` is not what a page returned.
@@ -121,7 +145,12 @@ class Conversation:
         if after and not _PLACED.match(after):
             raise InvalidRequest("page_token", f"{after[:80]!a} is none; send what the page before returned")
         listed = self.newest(size + 1, after)
-        read, seen = self._fitting(listed[:size], votes=True)
+        timed = self._with_timings(listed[:size], after)
+
+        def read_one(placed: str) -> tuple[Turn, int] | None:
+            return self._timed(placed) if placed in timed else self._found(placed)
+
+        read, seen = self._fitting(listed[:size], read_one)
         return tuple(read), listed[seen - 1] if seen < len(listed) else ""
 
     def newest(self, count: int, after: str = "") -> list[str]:
@@ -141,20 +170,54 @@ class Conversation:
         last = _countdown(listed[-1]) if listed else PLACE_MAX
         return {each: ago.get(each) or len(listed) + max(1, _countdown(each) - last) for each in placed}
 
-    def _fitting(self, listed: Sequence[str], votes: bool) -> tuple[list[tuple[str, Turn]], int]:
-        """Returns the turns at these places as far as a message holds them, and how many places that were."""
+    def _with_timings(self, listed: Sequence[str], after: str) -> set[str]:
+        """Returns of which of these places, those after `after`, there are timings: mostly that is one listing."""
+        folder = self._talk.timings(self._name, "")
+        found: set[str] = set()
+        while listed and (entries := self._store.list(folder, len(listed), folder + after if after else "")):
+            found.update(entry.key.removeprefix(folder) for entry in entries)
+            after = entries[-1].key.removeprefix(folder)
+            if len(entries) < len(listed) or after >= listed[-1]:
+                break
+        return found
+
+    def _fitting(
+        self, listed: Sequence[str], read_one: Callable[[str], tuple[Turn, int] | None]
+    ) -> tuple[list[tuple[str, Turn]], int]:
+        """Returns the turns at these places as far as a message holds them, and how many places that were.
+
+        `read_one` returns the turn at a place, and how many bytes it takes.
+        """
         read: list[tuple[str, Turn]] = []
         left_bytes = BYTES_MAX
         for seen, placed in enumerate(listed):
-            found = self._found(placed)
+            found = read_one(placed)
             if found is None:
                 continue  # Removed since the listing.
             turn, size_bytes = found
-            left_bytes -= size_bytes if votes else size_bytes - len(turn.vote_record)
+            left_bytes -= size_bytes
             if left_bytes < 0:
                 return read, seen
-            read.append((placed, turn if votes else replace(turn, vote_record="")))
+            read.append((placed, turn))
         return read, len(listed)
+
+    def _brief(self, placed: str) -> tuple[Turn, int] | None:
+        """Returns the turn at a place without vote record and timings, and at most how many bytes it takes."""
+        found = self._found(placed)
+        if found is None:
+            return None
+        turn, size_bytes = found
+        return replace(turn, vote_record="", timings_s={}), size_bytes - len(turn.vote_record)
+
+    def _timed(self, placed: str) -> tuple[Turn, int] | None:
+        """Returns the turn at a place with its last timings, and how many bytes it takes."""
+        found = self._found(placed)
+        key = self._talk.timings(self._name, placed)
+        content = content_of(self._store.get(key)) if found else None
+        if found is None or content is None:
+            return found
+        turn, size_bytes = found
+        return replace(turn, timings_s=_TIMINGS.decode(key, content).seconds), size_bytes + len(content)
 
     def _found(self, placed: str) -> tuple[Turn, int] | None:
         """Returns the turn at a place, and how many bytes it takes."""

@@ -63,20 +63,20 @@ def find(
 
 
 def _bytes_of(turn: Turn) -> int:
-    """Returns about how much of a message a turn takes, without its vote record."""
+    """Returns about how much of a message a turn takes."""
     said = len(turn.user_text.encode()) + len(turn.reply_text.encode())
-    # A name is at most 63 letters, an entry's own bytes are few; a number takes eight.
+    # A name is at most 63 letters, an entry's own bytes are few.
     variants = sum(len(name.encode()) + len(variant.encode()) + 8 for name, variant in turn.variants.items())
-    return said + variants + sum(len(name.encode()) + 16 for name in turn.timings_s) + 512
+    return said + variants + 512
 
 
 def _hits(store: Store, talk: Talk, rows: Sequence[Found]) -> Iterator[tuple[str, Hit]]:
     """Yields the turns of the rows, read one by one: as many as are taken. A row without its turn is passed over."""
     for row in rows:
         placed = row.turn.rpartition("/")[2]
-        turn = Conversation(store, talk, row.conversation).read(placed)
+        turn = Conversation(store, talk, row.conversation).brief(placed)
         if turn:
-            yield placed, Hit(replace(turn, vote_record=""), row.similarity, 0)
+            yield placed, Hit(turn, row.similarity, 0)
 
 
 def _with_turns_ago(talk: Conversation, here: str, hits: Sequence[tuple[str, Hit]]) -> tuple[Hit, ...]:

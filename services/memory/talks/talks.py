@@ -24,7 +24,7 @@ from services.memory.talks.conversation import Conversation, is_of
 from services.memory.talks.finding import find
 from services.memory.talks.persons import Persons
 from services.memory.talks.texts import SaidTexts
-from services.memory.talks.turn_checks import check_sought, check_turn
+from services.memory.talks.turn_checks import check_sought, check_timings, check_turn
 from services.memory.vectors.block import Row
 from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
@@ -75,7 +75,7 @@ class Talks:
         return self._embedding.digest
 
     def last(self, scope: Scope, person: str, conversation: str, turns_max: int) -> tuple[Turn, ...]:
-        """Returns at most `turns_max` of the last turns, oldest first, without vote records; "" has none."""
+        """Returns at most `turns_max` of the last turns, oldest first, without what is not recalled; "" has none."""
         talk = self._persons.talk(scope, person, conversation) if conversation else None
         return Conversation(self._store, talk, conversation).last(turns_max) if talk else ()
 
@@ -94,7 +94,7 @@ class Talks:
         seat = there.reserve(turn.id, self._clock())
         if seat.gone:
             return
-        if seat.new or there.read(seat.placed) is None:
+        if seat.new or not there.has(seat.placed):
             said = replace(turn, said_at_s=seat.said_at_s)
             self._add_rows(talk, conversation, [(seat.placed, said)])
             there.keep(seat.placed, said)
@@ -104,7 +104,7 @@ class Talks:
         self._check_still(talk)
 
     def search(self, tenant: str, identity: str, person: str, conversation: str, sought: Sought) -> tuple[Hit, ...]:
-        """Returns past turns of a person with an identity that are like a text, without vote records.
+        """Returns past turns of a person with an identity that are like a text, without vote records and timings.
 
         Args:
             tenant: Whose identity.
@@ -134,7 +134,7 @@ class Talks:
     def turns(
         self, tenant: str, identity: str, person: str, conversation: str, page_size: int, after: str
     ) -> tuple[tuple[Turn, ...], str]:
-        """Returns a page of turns, the newest first, with vote records and clips, and what the next page is `after`.
+        """Returns a page of turns, the newest first, whole and with their clips, and what the next page is `after`.
 
         A page ends early when its turns are very long; the last one is followed by "".
 
@@ -165,6 +165,28 @@ class Talks:
         clip = self._clips.put(talk, conversation, placed, kind, content)
         self._check_still(talk)
         return clip
+
+    def put_timings(
+        self,
+        tenant: str,
+        identity: str,
+        person: str,
+        conversation: str,
+        turn_id: str,
+        timings_s: dict[str, float],
+    ) -> None:
+        """Keeps how long the stages of a turn took, once it is over; those that came first stay.
+
+        Raises:
+            NotFound: The identity or the turn is unknown, or was erased meanwhile; nothing is kept then.
+            FailedPrecondition: There is no permission to keep turns.
+        """
+        if not timings_s:
+            raise InvalidRequest("timings_s", "it is empty; name each stage with the seconds that it took")
+        check_timings("timings_s", timings_s)
+        talk, placed = self._placed(tenant, identity, person, conversation, turn_id, {Use.KEEP_TURNS})
+        Conversation(self._store, talk, conversation).keep_timings(placed, timings_s)
+        self._check_still(talk)
 
     def clip(self, tenant: str, identity: str, person: str, conversation: str, turn_id: str, kind: ClipKind) -> bytes:
         """Returns the speech or the video of a turn, which is what was kept: its SHA-256 is checked.
@@ -219,7 +241,7 @@ class Talks:
     def _placed_of(self, talk: Talk, conversation: str, turn_id: str) -> str:
         there = Conversation(self._store, talk, conversation)
         seat = there.seat(turn_id)
-        if seat is None or there.read(seat.placed) is None:
+        if seat is None or not there.has(seat.placed):
             raise _unknown(turn_id)
         return seat.placed
 

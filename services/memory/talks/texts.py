@@ -17,7 +17,7 @@ class SaidTexts:
 
     def text(self, row: Row) -> str:
         """Returns what was said; empty when the turn is not there, or not yet."""
-        turn = self._there(row).read(_placed(row))
+        turn = self._there(row).brief(_placed(row))
         return turn.user_text if turn else ""
 
     def gone(self, rows: Sequence[Row]) -> Collection[str]:

@@ -46,9 +46,14 @@ def check_turn(turn: Turn) -> None:
     _check_entries("turn.variants", turn.variants)
     for service, variant in turn.variants.items():
         check_text(f"turn.variants[{service!a}]", variant, ENTRY_CHARS_MAX)
-    _check_entries("turn.timings_s", turn.timings_s)
-    for stage, seconds in turn.timings_s.items():
-        _check_within(f"turn.timings_s[{stage!a}]", seconds, 0, math.inf)
+    check_timings("turn.timings_s", turn.timings_s)
+
+
+def check_timings(field: str, timings_s: Mapping[str, float]) -> None:
+    """Checks how long stages are said to have taken."""
+    _check_entries(field, timings_s)
+    for stage, seconds in timings_s.items():
+        _check_within(f"{field}[{stage!a}]", seconds, 0, math.inf)
 
 
 def check_sought(sought: Sought) -> None:

@@ -252,6 +252,33 @@ class PutClipResponse(_message.Message):
     clip: Clip
     def __init__(self, clip: _Optional[_Union[Clip, _Mapping]] = ...) -> None: ...
 
+class PutTimingsRequest(_message.Message):
+    __slots__ = ("tenant", "identity", "person", "conversation", "turn", "timings_s")
+    class TimingsSEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    TIMINGS_S_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    identity: str
+    person: str
+    conversation: str
+    turn: str
+    timings_s: _containers.ScalarMap[str, float]
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[str] = ..., timings_s: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class PutTimingsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetClipRequest(_message.Message):
     __slots__ = ("tenant", "identity", "person", "conversation", "turn", "kind")
     TENANT_FIELD_NUMBER: _ClassVar[int]

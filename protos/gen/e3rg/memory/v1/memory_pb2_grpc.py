@@ -70,6 +70,11 @@ class MemoryServiceStub(object):
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipRequest.SerializeToString,
                 response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipResponse.FromString,
                 _registered_method=True)
+        self.PutTimings = channel.unary_unary(
+                '/e3rg.memory.v1.MemoryService/PutTimings',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsResponse.FromString,
+                _registered_method=True)
         self.GetClip = channel.unary_stream(
                 '/e3rg.memory.v1.MemoryService/GetClip',
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipRequest.SerializeToString,
@@ -138,6 +143,16 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutTimings(self, request, context):
+        """Keeps how long the stages of a turn took, once it is over: some end when it was kept long ago. Those that came first
+        stay.
+
+        Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetClip(self, request, context):
         """Reads the speech or the video of a turn.
 
@@ -179,6 +194,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.PutClip,
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipRequest.FromString,
                     response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipResponse.SerializeToString,
+            ),
+            'PutTimings': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutTimings,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsResponse.SerializeToString,
             ),
             'GetClip': grpc.unary_stream_rpc_method_handler(
                     servicer.GetClip,
@@ -354,6 +374,33 @@ class MemoryService(object):
             '/e3rg.memory.v1.MemoryService/PutClip',
             e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipRequest.SerializeToString,
             e3rg_dot_memory_dot_v1_dot_memory__pb2.PutClipResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutTimings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.memory.v1.MemoryService/PutTimings',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

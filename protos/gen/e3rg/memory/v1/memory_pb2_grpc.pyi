@@ -78,6 +78,16 @@ class MemoryServiceStub:
     Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
     """
 
+    PutTimings: grpc.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.PutTimingsRequest,
+        e3rg.memory.v1.memory_pb2.PutTimingsResponse,
+    ]
+    """Keeps how long the stages of a turn took, once it is over: some end when it was kept long ago. Those that came first
+    stay.
+
+    Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
+    """
+
     GetClip: grpc.UnaryStreamMultiCallable[
         e3rg.memory.v1.memory_pb2.GetClipRequest,
         e3rg.memory.v1.memory_pb2.GetClipResponse,
@@ -143,6 +153,16 @@ class MemoryServiceAsyncStub:
         e3rg.memory.v1.memory_pb2.PutClipResponse,
     ]
     """Keeps the speech or the video of a turn: the header first, then its content.
+
+    Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
+    """
+
+    PutTimings: grpc.aio.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.PutTimingsRequest,
+        e3rg.memory.v1.memory_pb2.PutTimingsResponse,
+    ]
+    """Keeps how long the stages of a turn took, once it is over: some end when it was kept long ago. Those that came first
+    stay.
 
     Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
     """
@@ -224,6 +244,18 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[e3rg.memory.v1.memory_pb2.PutClipResponse, collections.abc.Awaitable[e3rg.memory.v1.memory_pb2.PutClipResponse]]:
         """Keeps the speech or the video of a turn: the header first, then its content.
+
+        Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
+        """
+
+    @abc.abstractmethod
+    def PutTimings(
+        self,
+        request: e3rg.memory.v1.memory_pb2.PutTimingsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.memory.v1.memory_pb2.PutTimingsResponse, collections.abc.Awaitable[e3rg.memory.v1.memory_pb2.PutTimingsResponse]]:
+        """Keeps how long the stages of a turn took, once it is over: some end when it was kept long ago. Those that came first
+        stay.
 
         Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
         """

@@ -6,6 +6,7 @@ archive in which they do not. So it is read here no further than to its last fil
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from e3rg.memory.v1 import identities_pb2 as pb
 from orchestrator.identities import Examiner, check_declared, check_first, content_of
 from services.common.errors import InvalidRequest
-from services.common.tar import Member, Reader
+from services.common.tar import Reader
 
 ABOUT = "identity.json"
 FILES = "references/"
@@ -70,14 +71,25 @@ class ArchiveExaminer:
         check_first(first)
         yield first
         async for part in parts:
-            await self._examine(content_of(part))
+            async with aclosing(self._examine(content_of(part))) as pieces:
+                async for piece in pieces:
+                    yield pb.ImportIdentityRequest(content=piece)
             yield part
 
-    async def _examine(self, piece: bytes) -> None:
+    async def _examine(self, piece: bytes) -> AsyncGenerator[bytes]:
+        """Examines the files that are whole with this piece; yields as `Examiner.check` does."""
         if self._files == {}:
             return
         for member in self._reader.read(piece):
-            await self._take(member)
+            if self._files is None:
+                self._files = await self._named(member.content)
+                continue
+            file = self._files.pop(member.name)
+            async with aclosing(
+                self._examiner.check(f"archive: {member.name}", KINDS[file.kind], member.content)
+            ) as pieces:
+                async for empty in pieces:
+                    yield empty
             if not self._files:
                 return
 
@@ -88,13 +100,6 @@ class ArchiveExaminer:
             return self._files[name].size_bytes
         expected = ", ".join(self._files) if self._files else ABOUT
         raise InvalidRequest("archive", f"its member {name[:200]!a} stands where {expected} is expected; {_SEND}")
-
-    async def _take(self, member: Member) -> None:
-        if self._files is None:
-            self._files = await self._named(member.content)
-        else:
-            file = self._files.pop(member.name)
-            await self._examiner.check(f"archive: {member.name}", KINDS[file.kind], member.content)
 
     async def _named(self, about: bytes) -> dict[str, _File]:
         """Returns the files that an archive has, by the names of its members."""

@@ -4,7 +4,9 @@ The files go on to the memory as each is checked, one after the other, so that n
 the memory keeps nothing of a request that does not come to its end. `archives.py` does the same for an archive.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 from e3rg.memory.v1 import identities_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
@@ -21,15 +23,19 @@ FILE_BYTES_MAX = {
 }
 FILES_MAX, FILES_BYTES_MAX = 16, 128 * MIB
 
+HEARTBEAT_S = 5.0
+"""While voice and face are busy, an empty piece goes on so often: the memory gives up whoever is long silent."""
+
 Part = pb.AddIdentityRequest | pb.ChangeIdentityRequest | pb.ImportIdentityRequest
 
 
 class Examiner:
     """Asks voice and face whether they can use what an identity shall have."""
 
-    def __init__(self, tts_stage: Tts, video_stage: Video) -> None:
+    def __init__(self, tts_stage: Tts, video_stage: Video, heartbeat_s: float = HEARTBEAT_S) -> None:
         self._tts = tts_stage
         self._video = video_stage
+        self._heartbeat_s = heartbeat_s
 
     async def addition(self, parts: AsyncIterator[pb.AddIdentityRequest]) -> AsyncGenerator[pb.AddIdentityRequest]:
         """Yields a request to add an identity, each file when it is checked.
@@ -91,18 +97,30 @@ class Examiner:
                 content += piece[:lacking]
                 rest = piece[lacking:]
             whole = bytes(content)
-            await self.check(name, file.kind, whole)
+            async with aclosing(self.check(name, file.kind, whole)) as pieces:
+                async for piece in pieces:
+                    yield piece
             if place == len(declared) - 1:
                 await _check_end(field, rest, contents)
             for piece in chunks(whole):
                 yield piece
 
-    async def check(self, name: str, kind: pb.ReferenceKind, content: bytes) -> None:
-        """Refuses a file that cannot be used for what it is.
+    async def check(self, name: str, kind: pb.ReferenceKind, content: bytes) -> AsyncGenerator[bytes]:
+        """Refuses a file that cannot be used for what it is; yields an empty piece now and then while that lasts.
 
         Raises:
             InvalidRequest: It is such a one; the text names it and says why.
         """
+        checking = asyncio.create_task(self._check(name, kind, content))
+        try:
+            while not (await asyncio.wait({checking}, timeout=self._heartbeat_s))[0]:
+                yield b""
+            await checking
+        finally:
+            checking.cancel()
+            await asyncio.gather(checking, return_exceptions=True)
+
+    async def _check(self, name: str, kind: pb.ReferenceKind, content: bytes) -> None:
         try:
             match kind:
                 case pb.REFERENCE_KIND_PORTRAIT:

@@ -72,6 +72,8 @@ class Cast:
     history_turns_max: int = 40
     turn_deadline_s: float = 20.0
     stage_idle_s: float = 15.0
+    heartbeat_s: float = 5.0
+    """Of the door, to the memory, while a file is looked at."""
     waiting_max: int = 8
 
     @property
@@ -193,7 +195,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
         )
         addresses = Addresses(**{name: served[name].address for name in ("understanding", "memory", "tts", "video")})
         servicer = OrchestratorServicer(pipeline, addresses)
-        memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
+        memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video, cast.heartbeat_s))
 
         def register(server: grpc.aio.Server) -> None:
             orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, server)

@@ -38,6 +38,9 @@ class Door:
     async def say(self, text: str, **fields: Any) -> Turn:
         return await respond(self.stub, header(text, **{**TALK, "output": pb.OUTPUT_TEXT, **fields}))
 
+    async def added(self) -> identities.Identity:
+        return (await self.memory.identities.AddIdentity(iter(_addition()), timeout=20)).identity
+
     async def exported(self) -> bytes:
         request = identities.ExportIdentityRequest(tenant=TENANT, identity="ada")
         return b"".join([part.content async for part in self.memory.identities.ExportIdentity(request)])
@@ -60,7 +63,7 @@ async def opened() -> AsyncIterator[Door]:
         channel = deployment.served["orchestrator"].channel
         stub = cast("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
         door = Door(stub, Stubs(channel), store, acting)
-        await door.memory.identities.AddIdentity(iter(_addition()), timeout=20)
+        await door.added()
         yield door
 
 

@@ -38,6 +38,7 @@ async def test_an_archive_of_an_identity_makes_another_one_like_it(stubs: Stubs)
     archive = await joined(stubs.identities.ExportIdentity(pb.ExportIdentityRequest(tenant=TENANT, identity="ada")))
     requests = [
         pb.ImportIdentityRequest(header=pb.ImportIdentityHeader(tenant="other", identity="eva")),
+        pb.ImportIdentityRequest(content=b""),  # "More will come."
         *(pb.ImportIdentityRequest(content=piece) for piece in pieces(archive)),
     ]
     imported = (await clients.ask(stubs.identities.ImportIdentity(), each(requests))).identity

@@ -1,8 +1,10 @@
 """No archive gets through the door with a file that voice and face have not looked at."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -11,9 +13,11 @@ from e3rg.memory.v1 import identities_pb2 as identities
 from services.common.errors import BackendFailed
 from services.common.tar import Member, packed
 from tests.archiving import members
-from tests.deployment import PORTRAIT, VOICE
+from tests.deployment import PORTRAIT, VOICE, Cast, deployed
 from tests.door import TENANT, Door, opened
+from tests.fake_memory import FakeMemory
 from tests.fakes import Gate, fail
+from tests.memory_service import Stubs
 from tests.samples import png
 from tests.serving import CallLog, refused
 
@@ -137,6 +141,42 @@ async def test_parts_that_are_out_of_order_are_refused(
 ) -> None:
     with refused(INVALID, text):
         await door.memory.identities.ImportIdentity(iter(parts), timeout=20)
+
+
+class AwaitingMemory(FakeMemory):
+    """Waits for pieces that are empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_told_to_wait = asyncio.Event()
+
+    async def AddIdentity(self, request_iterator: AsyncIterator[Any], context: Any) -> identities.AddIdentityResponse:  # noqa: N802
+        return await super().AddIdentity(self._noted(request_iterator), context)
+
+    async def ImportIdentity(  # noqa: N802
+        self, request_iterator: AsyncIterator[Any], context: Any
+    ) -> identities.ImportIdentityResponse:
+        assert [part async for part in self._noted(request_iterator)]
+        return identities.ImportIdentityResponse()
+
+    async def _noted(self, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for part in parts:
+            if part.WhichOneof("part") == "content" and not part.content:
+                self.was_told_to_wait.set()
+            yield part
+
+
+@pytest.mark.parametrize("way", ["addition", "import"])
+async def test_while_voice_is_busy_the_memory_is_told_that_more_will_come(door: Door, way: str) -> None:
+    memory, archive = AwaitingMemory(), await door.exported()  # type: ignore[abstract] # the rest is not asked
+    acting = Cast(memory=memory, heartbeat_s=0.01)
+    async with deployed(acting) as deployment:
+        other = Door(door.stub, Stubs(deployment.served["orchestrator"].channel), door.store, acting)
+        acting.voice.before = gate = Gate("check")
+        asking = asyncio.create_task(other.added() if way == "addition" else other.imported(archive))
+        await memory.was_told_to_wait.wait()
+        gate.open()
+        await asking
 
 
 async def test_a_look_that_fails_keeps_nothing(door: Door) -> None:

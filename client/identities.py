@@ -1,16 +1,24 @@
 """Who the avatars are: their files, what was allowed, what they can show."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 
 import grpc
 
 from client.connection import LONG_TIMEOUT_S, ask, read, send
 from client.files import Content, digest_of, pieces, size_of
+from client.terminal import printable
 from e3rg.memory.v1 import identities_pb2 as pb
 from e3rg.memory.v1 import identities_pb2_grpc
 
 Files = Sequence[tuple[pb.ReferenceKind, Content]]
 """What each file is, and the file or its content."""
+
+log = logging.getLogger(__name__)
+
+
+def _warn(damaged: pb.DamagedIdentity) -> None:
+    log.warning("identity %s is left out: %s", printable(damaged.id), printable(damaged.problem))
 
 
 class Identities:
@@ -76,8 +84,11 @@ class Identities:
         request = pb.GetIdentityRequest(tenant=self._tenant, identity=identity, version=version)
         return ask(self._stub.GetIdentity, request).identity
 
-    def all(self) -> Iterator[pb.Identity]:
-        """Yields all identities by id, page after page.
+    def all(self, tell: Callable[[pb.DamagedIdentity], None] = _warn) -> Iterator[pb.Identity]:
+        """Yields all identities by id, page after page, but those that are damaged.
+
+        Args:
+            tell: Called with each damaged one; by default a warning is logged.
 
         Raises:
             ClientError: The memory cannot be reached.
@@ -86,6 +97,8 @@ class Identities:
         while True:
             page = ask(self._stub.ListIdentities, pb.ListIdentitiesRequest(tenant=self._tenant, page_token=token))
             yield from page.identities
+            for damaged in page.damaged:
+                tell(damaged)
             if not (token := page.next_page_token):
                 return
 

@@ -31,6 +31,7 @@ class FakeDoor:
 
     Attributes:
         address: Where it is served.
+        damaged: What is wrong with each identity that cannot be read.
         requests: Every message that came; of an upload the header only.
         asked: Set as soon as turns were asked for, which are given once `may_answer` is set.
     """
@@ -42,6 +43,7 @@ class FakeDoor:
         self.may_answer.set()
         self.events: list[orchestrator_pb2.RespondResponse] = []
         self.identities: dict[tuple[str, str], list[identities_pb2.Identity]] = {}
+        self.damaged: dict[tuple[str, str], str] = {}
         self.files: dict[str, bytes] = {}
         self.banks: dict[tuple[str, str], identities_pb2.EmotionBank] = {}
         self.references: dict[tuple[str, str, int, str], tuple[identities_pb2.EmotionReference, bytes]] = {}

@@ -67,11 +67,17 @@ class FakeIdentities(pb_grpc.IdentityServiceServicer):
         raise NotFound(f"version {request.version} of identity {request.identity!r} is unknown")
 
     async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Any) -> pb.ListIdentitiesResponse:
-        own = [
-            versions[-1] for (tenant, _), versions in sorted(self.door.identities.items()) if tenant == request.tenant
-        ]
-        identities, token = page_of(own, request.page_token)
-        return pb.ListIdentitiesResponse(identities=identities, next_page_token=token)
+        known = sorted({*self.door.identities, *self.door.damaged})
+        own, token = page_of([name for name in known if name[0] == request.tenant], request.page_token)
+        return pb.ListIdentitiesResponse(
+            identities=[self.door.identities[name][-1] for name in own if name not in self.door.damaged],
+            next_page_token=token,
+            damaged=[
+                pb.DamagedIdentity(id=name[1], problem=self.door.damaged[name])
+                for name in own
+                if name in self.door.damaged
+            ],
+        )
 
     async def GetReference(
         self, request: pb.GetReferenceRequest, context: Any

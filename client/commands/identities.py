@@ -14,7 +14,7 @@ from client.erasure_lines import audit_lines
 from client.files import write_whole
 from client.identity_lines import difference, identity_lines, version_of
 from client.picture import show as show_picture
-from client.terminal import say
+from client.terminal import complain, say
 from e3rg.memory.v1 import identities_pb2 as pb
 
 
@@ -49,11 +49,14 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def show_all(client: Client, options: argparse.Namespace) -> int:
-    """Prints all identities, a line each."""
-    for identity in client.identities.all():
+    """Prints all identities, a line each; tells of the damaged ones at the end, and fails if there are any."""
+    damaged: list[pb.DamagedIdentity] = []
+    for identity in client.identities.all(damaged.append):
         profile = identity.profile
         say(f"{identity.id:16} {profile.name:12} {profile.age:12} {profile.gender:8} {profile.about}")
-    return 0
+    for each in damaged:
+        complain(f"identity {each.id}: {each.problem}")
+    return 1 if damaged else 0
 
 
 def show(client: Client, options: argparse.Namespace) -> int:

@@ -1,11 +1,12 @@
 """`e3rg identity` without its changes: list, show, history, export, import, erase."""
 
+import asyncio
 import sys
 from pathlib import Path
 
 import pytest
 
-from client import command
+from client import Client, command
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common.errors import NotReady
@@ -49,6 +50,34 @@ async def test_all_pages_of_a_tenants_identities_are_listed_a_line_each(run: Run
     assert [line.split()[0] for line in printed.splitlines()] == ["anna", "ben", "cleo", "dora", "emil"]
     assert printed.splitlines()[0] == "anna             Anna         young        female   Likes engines."
     assert (await run("--tenant", "acme", "identity", "list"))[1].split()[0] == "zoe"
+
+
+def damage(door: FakeDoor, *names: str) -> list[str]:
+    """Damages identities; returns what is told of each."""
+    for name in names:
+        door.damaged["default", name] = f"stored object 'tenants/default/identities/{name}' is damaged: \x1b[2J"
+    return [
+        f"identity {name}: stored object 'tenants/default/identities/{name}' is damaged: \\x1b[2J" for name in names
+    ]
+
+
+async def test_a_listing_goes_past_damaged_identities_and_ends_with_what_is_wrong(run: Run, door: FakeDoor) -> None:
+    fill(door, "anna", "ben", "cleo", "dora", "emil")
+    told = damage(door, "anna", "cleo", "dora")  # those two are a page
+    status, printed, complaint = await run("identity", "list")
+    assert [line.split()[0] for line in printed.splitlines()] == ["ben", "emil"]
+    assert (status, complaint.splitlines()) == (1, [f"e3rg: {line}" for line in told])
+
+
+async def test_a_program_gets_all_others_and_is_warned_of_the_damaged(
+    door: FakeDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(door, "anna", "ben", "cleo")
+    told = damage(door, "ben")
+    with Client(door.address) as client:
+        names = await asyncio.to_thread(lambda: [each.id for each in client.identities.all()])
+    assert names == ["anna", "cleo"]
+    assert [said.getMessage() for said in caplog.records] == [told[0].replace(":", " is left out:", 1)]
 
 
 async def test_the_tenant_may_stand_in_the_environment(

@@ -10,6 +10,7 @@ from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import erasure_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common import clients
+from services.memory import keys
 from services.memory.store import Store
 from tests.memory_service import (
     FILM,
@@ -64,6 +65,77 @@ async def test_identities_are_listed_in_pages_by_id(stubs: Stubs) -> None:
     request.page_size = 201
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "page_size: 201; send 1 to 200, or 0 for 50"):
         await stubs.identities.ListIdentities(request)
+
+
+async def damage(stubs: Stubs, store: Store, *names: str) -> dict[str, bytes]:
+    """Adds identities and cuts their heads short; returns what those were."""
+    whole = {}
+    for name in names:
+        await stubs.add(parts(header(name), PORTRAIT[:100], VOICE))
+        key = keys.head(TENANT, name)
+        whole[key] = held(store)[key] or b""
+        store.put(key, whole[key][:-1])
+    return whole
+
+
+async def listed(stubs: Stubs, page_size: int = 50) -> list[tuple[list[str], list[str]]]:
+    """Of each page, who is on it and who is damaged."""
+    request = pb.ListIdentitiesRequest(tenant=TENANT, page_size=page_size)
+    pages: list[tuple[list[str], list[str]]] = []
+    while request.page_token or not pages:
+        page = await stubs.identities.ListIdentities(request)
+        for ill in page.damaged:
+            assert f"stored object {keys.head(TENANT, ill.id)!r} is damaged: its SHA-256 does not" in ill.problem
+        pages.append(([identity.id for identity in page.identities], [ill.id for ill in page.damaged]))
+        assert not page.next_page_token or page.next_page_token > request.page_token, "it goes on"
+        request.page_token = page.next_page_token
+    return pages
+
+
+async def test_a_listing_goes_past_damaged_identities_and_names_them(stubs: Stubs, store: Store) -> None:
+    for name in ("abe", "eve"):
+        await stubs.add(parts(header(name), PORTRAIT[:100], VOICE))
+    await damage(stubs, store, "ada", "bob", "carl", "zoe")
+    assert await listed(stubs) == [(["abe", "eve"], ["ada", "bob", "carl", "zoe"])]
+    assert await listed(stubs, 2) == [(["abe"], ["ada"]), ([], ["bob", "carl"]), (["eve"], ["zoe"])]
+    assert await listed(stubs, 1) == [
+        (["abe"], []),
+        ([], ["ada"]),
+        ([], ["bob"]),
+        ([], ["carl"]),
+        (["eve"], []),
+        ([], ["zoe"]),
+    ]
+
+
+async def test_a_damaged_identity_itself_is_an_error_that_names_it_until_it_is_repaired(
+    stubs: Stubs, store: Store
+) -> None:
+    for key, whole in (await damage(stubs, store, "ada")).items():
+        for _ in range(2):
+            assert await listed(stubs) == [([], ["ada"])]
+            for call in (
+                stubs.identities.GetIdentity(pb.GetIdentityRequest(tenant=TENANT, identity="ada")),
+                stubs.recall(),
+            ):
+                with refused(grpc.StatusCode.INTERNAL, f"stored object {key!r} is damaged"):
+                    await call
+        store.put(key, whole)
+    assert (await stubs.recall()).identity.id == "ada"
+    assert await listed(stubs) == [(["ada"], [])]
+
+
+async def test_a_damaged_identity_can_be_erased_with_all_that_was_its_own(stubs: Stubs, store: Store) -> None:
+    await stubs.add(parts(header("bob"), PORTRAIT[:100], VOICE))
+    await damage(stubs, store, "ada")
+    assert await listed(stubs) == [(["bob"], ["ada"])]
+    request = erasure_pb2.EraseIdentityRequest(tenant=TENANT, identity="ada", asked_by="the test")
+    audit = (await stubs.erasure.EraseIdentity(request)).audit
+    assert {each.kind: each.objects for each in audit.counts} == {"head": 1, "references": 2}
+    assert not [key for key in held(store) if "/ada" in key]
+    assert await listed(stubs) == [(["bob"], [])]
+    await stubs.add(parts(header(), PORTRAIT[:100], VOICE))
+    assert await listed(stubs) == [(["ada", "bob"], [])]
 
 
 async def test_a_change_makes_the_next_version_and_the_one_before_can_be_read(stubs: Stubs) -> None:

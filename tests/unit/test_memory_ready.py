@@ -43,8 +43,8 @@ def kept(store: Store) -> set[str]:
 def test_the_ready_identities_are_there_from_the_start(store: Store) -> None:
     for _ in range(2):
         registry(store).prepare(TENANT, [ADA, replace(ADA, id="bob")])
-        assert [identity.id for identity in registry(store).identities(TENANT, 50, "")[0]] == ["ada", "bob"]
-    assert all(identity.version == 1 for identity in registry(store).identities(TENANT, 50, "")[0])
+        assert [identity.id for identity in registry(store).identities(TENANT, 50, "").identities] == ["ada", "bob"]
+    assert all(identity.version == 1 for identity in registry(store).identities(TENANT, 50, "").identities)
     assert len(kept(store)) == 6
 
 
@@ -57,12 +57,13 @@ def test_an_erased_ready_identity_stays_away_and_can_be_added_again(store: Store
     assert registry(store).add(TENANT, ADA).profile == ADA.profile
 
 
-def test_a_damaged_ready_identity_is_left_as_it_is(fake: FakeStore) -> None:
+def test_a_damaged_ready_identity_is_left_as_it_is_and_told_of(fake: FakeStore) -> None:
     registry(fake).prepare(TENANT, [ADA])
     fake.objects[HEAD] = b"damage"
     registry(fake).prepare(TENANT, [ADA, replace(ADA, id="bob")])
     assert fake.objects[HEAD] == b"damage"
-    assert registry(fake).identity(TENANT, "bob")
+    page = registry(fake).identities(TENANT, 50, "")
+    assert ([identity.id for identity in page.identities], [each.id for each in page.damaged]) == (["bob"], ["ada"])
 
 
 def test_replicas_that_start_at_once_share_the_ready_identities(store: Store) -> None:
@@ -76,7 +77,7 @@ def test_replicas_that_start_at_once_share_the_ready_identities(store: Store) ->
 def test_the_people_who_come_with_the_project_pass_every_check_and_differ() -> None:
     memory, people = Registry(FakeStore()), tuple(ready_identities())
     memory.prepare(TENANT, people)
-    found, _ = memory.identities(TENANT, 50, "")
+    found = memory.identities(TENANT, 50, "").identities
     assert [person.id for person in found] == ["amara", "anna", "ingrid", "kenji", "leila", "marcus", "walter"]
     assert len({reference.digest for person in found for reference in person.references}) == 14
     assert {person.profile.gender for person in found} == {"female", "male"}
@@ -93,7 +94,7 @@ def test_a_damaged_object_of_one_ready_identity_keeps_no_other_away(
     mark = keys.erasing_identity(TENANT, "ada")
     fake.put(mark, b"torn")
     registry(fake).prepare(TENANT, [ADA, replace(ADA, id="bob")])
-    assert [identity.id for identity in registry(fake).identities(TENANT, 50, "")[0]] == ["bob"]
+    assert [identity.id for identity in registry(fake).identities(TENANT, 50, "").identities] == ["bob"]
     (said,) = caplog.records
     assert (said.message, said.identity) == ("a ready identity is not added", "ada")  # type: ignore[attr-defined]
     assert mark in said.why  # type: ignore[attr-defined]

@@ -14,7 +14,9 @@ from services.memory import keys
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.domain import Change, Generator, Grant, Use
 from services.memory.forgetting.erasing import Eraser
+from services.memory.records import damaged
 from services.memory.registry.emotion_references import EmotionReferences
+from services.memory.registry.listing import Page
 from services.memory.store import Store
 from services.memory.wire.messages import sent_identity
 from tests.avatars import ADA, MODEL, digest, named, portrait, read, registry, voice
@@ -35,7 +37,7 @@ def fake() -> FakeStore:
 
 
 def ids(store: Store, page_size: int = 50, after: str = "", tenant: str = TENANT) -> list[str]:
-    return [identity.id for identity in registry(store).identities(tenant, page_size, after)[0]]
+    return [identity.id for identity in registry(store).identities(tenant, page_size, after).identities]
 
 
 def test_an_added_identity_is_there_as_it_was_added(store: Store) -> None:
@@ -45,7 +47,7 @@ def test_an_added_identity_is_there_as_it_was_added(store: Store) -> None:
     assert (added.version, added.changed_at_s, len(added.generation)) == (1, 1_800_000_000.0, 32)
     again = registry(store)
     assert again.identity(TENANT, "ada") == again.found(TENANT, "ada").identity == added
-    assert again.identities(TENANT, 50, "") == ((added,), "")
+    assert again.identities(TENANT, 50, "") == Page((added,), (), "")
     assert [again.reference(TENANT, "ada", digest(file)) for file in ADA.files] == [file.content for file in ADA.files]
     assert set(keys_of(store)) == named(added)
 
@@ -80,12 +82,12 @@ def test_a_page_is_full_though_one_on_it_is_erased_meanwhile(fake: FakeStore) ->
 def test_a_page_tells_what_follows_also_when_those_on_it_are_erased_meanwhile(fake: FakeStore) -> None:
     for name in ("a", "b", "c", "d"):
         registry(fake).add(TENANT, replace(ADA, id=name))
-    followers = {size: registry(fake).identities(TENANT, size, "")[1] for size in (1, 3, 4)}
+    followers = {size: registry(fake).identities(TENANT, size, "").following for size in (1, 3, 4)}
     assert followers == {1: "a", 3: "c", 4: ""}
     gone = [keys.head(TENANT, name) for name in ("a", "b")]
     assert once(fake, "get", gone[0], lambda: [fake.objects.pop(key) for key in gone]) == []
-    page, following = registry(fake).identities(TENANT, 2, "")
-    assert [identity.id for identity in page] + ids(fake, after=following) == ["c", "d"]
+    page = registry(fake).identities(TENANT, 2, "")
+    assert [identity.id for identity in page.identities] + ids(fake, after=page.following) == ["c", "d"]
 
 
 def test_a_page_of_identities_of_whom_much_is_said_fits_into_a_message(fake: FakeStore) -> None:
@@ -96,24 +98,57 @@ def test_a_page_of_identities_of_whom_much_is_said_fits_into_a_message(fake: Fak
     seen: list[str] = []
     following = ""
     while following or not seen:
-        page, following = registry(fake).identities(TENANT, 200, following)
-        assert sum(sent_identity(identity).ByteSize() for identity in page) < MESSAGE_BYTES_MAX
-        seen += [identity.id for identity in page]
+        page = registry(fake).identities(TENANT, 200, following)
+        assert sum(sent_identity(identity).ByteSize() for identity in page.identities) < MESSAGE_BYTES_MAX
+        seen += [identity.id for identity in page.identities]
+        following = page.following
     assert seen == [f"a{number:03d}" for number in range(200)]
 
 
-def test_a_damaged_head_is_named_and_hides_nobody_for_ever(store: Store) -> None:
+def told(page: Page) -> tuple[list[str], list[str], str]:
+    return [identity.id for identity in page.identities], [each.id for each in page.damaged], page.following
+
+
+def test_a_damaged_head_is_named_and_hides_nobody(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("a", "ada", "b", "c"):
         registry(store).add(TENANT, replace(ADA, id=name))
     store.put(HEAD, read(store, HEAD)[:-1])
-    for page_size in (2, 50):
-        with pytest.raises(Damaged, match=HEAD):
-            ids(store, page_size)
-    assert ids(store, 1) == ["a"]
-    assert ids(store, after="ada") == ["b", "c"]
+    page = registry(store).identities(TENANT, 50, "")
+    assert told(page) == (["a", "b", "c"], ["ada"], "")
+    assert page.damaged[0].problem.startswith(f"stored object {HEAD!r} is damaged: its SHA-256 does not match")
+    (said,) = caplog.records
+    assert (said.message, said.identity) == ("an identity is damaged", "ada")  # type: ignore[attr-defined]
+    pages = [told(registry(store).identities(TENANT, 1, after)) for after in ("", "a", "ada")]
+    assert pages == [(["a"], [], "a"), ([], ["ada"], "ada"), (["b"], [], "b")]
     assert registry(store).is_there(TENANT, "ada")
     Eraser(store, 0.0).identity(TENANT, "ada", "the test")
-    assert ids(store) == ["a", "b", "c"]
+    assert told(registry(store).identities(TENANT, 50, "")) == (["a", "b", "c"], [], "")
+
+
+def test_a_head_that_the_store_itself_says_is_damaged_hides_nobody_and_can_be_erased(fake: FakeStore) -> None:
+    for name in ("ada", "bob"):
+        registry(fake).add(TENANT, replace(ADA, id=name))
+
+    def check(operation: str, key: str) -> None:
+        if (operation, key) == ("get", HEAD) and HEAD in fake.objects:
+            raise damaged(HEAD, "its SHA-256 is not the one that the store tells")
+
+    fake.before = check
+    page = registry(fake).identities(TENANT, 50, "")
+    assert told(page) == (["bob"], ["ada"], "")
+    assert "is not the one that the store tells" in page.damaged[0].problem
+    Eraser(fake, 0.0).identity(TENANT, "ada", "the test")
+    assert not keys_of(fake, "/ada")
+    assert told(registry(fake).identities(TENANT, 50, "")) == (["bob"], [], "")
+
+
+def test_a_page_of_damaged_heads_only_fits_into_a_message(fake: FakeStore) -> None:
+    names = [f"a{number:03d}" + "x" * 59 for number in range(201)]
+    for name in names:
+        fake.put(keys.head(TENANT, name), b"")
+    page = registry(fake).identities(TENANT, 200, "")
+    assert told(page) == ([], names[:200], names[199])
+    assert sum(len(each.id + each.problem) for each in page.damaged) < MESSAGE_BYTES_MAX / 4
 
 
 def test_a_damaged_head_is_never_served_nor_its_id_given_away(store: Store) -> None:
@@ -133,6 +168,7 @@ def test_a_damaged_head_is_never_served_nor_its_id_given_away(store: Store) -> N
 def test_the_head_of_another_is_never_served(store: Store) -> None:
     registry(store).add(TENANT, ADA)
     store.put(keys.head(TENANT, "bob"), read(store, HEAD))
+    assert told(registry(store).identities(TENANT, 50, "")) == (["ada"], ["bob"], "")
     with pytest.raises(Damaged, match="it is the head of 'ada'"):
         registry(store).found(TENANT, "bob")
 

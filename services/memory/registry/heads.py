@@ -52,9 +52,7 @@ class Heads:
         found = self._store.get(key)
         if not isinstance(found, Object):
             raise unknown(identity)
-        record = IDENTITIES.decode(key, found.content)
-        if record.id != identity:
-            raise damaged(key, f"it is the head of {record.id!r}")
+        record = identity_in(key, found.content)
         return Head(Kept(record, Scope(tenant, identity, record.generation)), found)
 
     def is_there(self, tenant: str, identity: str) -> bool:
@@ -97,6 +95,18 @@ class Heads:
         entries = self._store.list(folder)
         self._leaving.leave(folder, entries)
         self._store.delete([entry.key for entry in entries])
+
+
+def identity_in(key: str, content: bytes) -> Identity:
+    """Returns the identity of which `key` is the head.
+
+    Raises:
+        Damaged: The object is not what was written, or is the head of another; the message names it.
+    """
+    record = IDENTITIES.decode(key, content)
+    if record.id != key.rpartition("/")[2]:
+        raise damaged(key, f"it is the head of {record.id!r}")
+    return record
 
 
 def unknown(identity: str) -> NotFound:

@@ -26,11 +26,9 @@ from services.memory.registry.additions import Additions
 from services.memory.registry.banks import Banks
 from services.memory.registry.consent import allowed, check_grants, check_uses, require
 from services.memory.registry.heads import IDENTITIES, Heads, Kept
+from services.memory.registry.listing import Page, page_of
 from services.memory.registry.references import References, lost, unnamed
 from services.memory.store import Store, content_of
-
-PAGE_BYTES_MAX = 2**20
-"""At most so many bytes of identities stand on a page, so that they fit into one message; one always does."""
 
 log = logging.getLogger(__name__)
 
@@ -96,29 +94,9 @@ class Registry:
             raise damaged(key, "it is missing")
         return IDENTITIES.decode(key, content)
 
-    def identities(self, tenant: str, page_size: int, after: str) -> tuple[tuple[Identity, ...], str]:
-        """Returns at most `page_size` identities behind the id `after`, by id, and what the next page is `after`.
-
-        A page ends early when there is much to say of its identities; the last one is followed by "".
-
-        Raises:
-            Damaged: A head is; the message names it. Whoever asks for those after its id gets the others.
-        """
-        check_id("tenant", tenant)
-        if after:
-            check_id("page_token", after)
-        folder = keys.heads(tenant)
-        entries = self._store.list(folder, limit=page_size + 1, after=folder + after if after else "")
-        found: list[Identity] = []
-        left_bytes = PAGE_BYTES_MAX
-        for entry in entries:
-            left_bytes -= entry.size_bytes
-            if len(found) == page_size or (found and left_bytes < 0):
-                return tuple(found), found[-1].id
-            content = content_of(self._store.get(entry.key))
-            if content is not None:  # Else it was erased since the listing.
-                found.append(IDENTITIES.decode(entry.key, content))
-        return tuple(found), entries[-1].key.removeprefix(folder) if len(entries) > page_size else ""
+    def identities(self, tenant: str, page_size: int, after: str) -> Page:
+        """Returns at most `page_size` identities behind the id `after`, damaged ones included; see `page_of`."""
+        return page_of(self._store, tenant, page_size, after)
 
     def prepare(self, tenant: str, ready: Iterable[NewIdentity]) -> None:
         """Adds the identities that are neither there nor were erased on purpose.

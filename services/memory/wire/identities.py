@@ -72,11 +72,13 @@ class IdentityServicer(identities_pb2_grpc.IdentityServiceServicer):
     async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Any) -> pb.ListIdentitiesResponse:
         self._desk.check(request.tenant)
         size = page_size(request.page_size)
-        found, following = await self._desk.store.run(
+        page = await self._desk.store.run(
             lambda: self._memory.registry.identities(request.tenant, size, request.page_token)
         )
         return pb.ListIdentitiesResponse(
-            identities=[messages.sent_identity(identity) for identity in found], next_page_token=following
+            identities=[messages.sent_identity(identity) for identity in page.identities],
+            next_page_token=page.following,
+            damaged=[pb.DamagedIdentity(id=each.id, problem=each.problem) for each in page.damaged],
         )
 
     async def GetReference(

@@ -186,13 +186,23 @@ class ListIdentitiesRequest(_message.Message):
     page_token: str
     def __init__(self, tenant: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
+class DamagedIdentity(_message.Message):
+    __slots__ = ("id", "problem")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    problem: str
+    def __init__(self, id: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+
 class ListIdentitiesResponse(_message.Message):
-    __slots__ = ("identities", "next_page_token")
+    __slots__ = ("identities", "next_page_token", "damaged")
     IDENTITIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     identities: _containers.RepeatedCompositeFieldContainer[Identity]
     next_page_token: str
-    def __init__(self, identities: _Optional[_Iterable[_Union[Identity, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    damaged: _containers.RepeatedCompositeFieldContainer[DamagedIdentity]
+    def __init__(self, identities: _Optional[_Iterable[_Union[Identity, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[DamagedIdentity, _Mapping]]] = ...) -> None: ...
 
 class GetReferenceRequest(_message.Message):
     __slots__ = ("tenant", "identity", "digest")

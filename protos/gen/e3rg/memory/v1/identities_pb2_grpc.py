@@ -150,7 +150,7 @@ class IdentityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListIdentities(self, request, context):
-        """Lists identities, by id.
+        """Lists identities, by id. A damaged one is told of, and hides no other.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,7 +238,8 @@ class IdentityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ImportIdentity(self, request_iterator, context):
-        """Adds an identity out of such an archive: the header first, then the archive.
+        """Adds an identity out of such an archive: the header first, then the archive. At the door voice and face look at its
+        files as at those of a new identity.
 
         Errors: ALREADY_EXISTS when the id is taken; nothing is kept of what is refused.
         """

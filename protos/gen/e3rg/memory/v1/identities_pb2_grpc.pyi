@@ -59,7 +59,7 @@ class IdentityServiceStub:
         e3rg.memory.v1.identities_pb2.ListIdentitiesRequest,
         e3rg.memory.v1.identities_pb2.ListIdentitiesResponse,
     ]
-    """Lists identities, by id."""
+    """Lists identities, by id. A damaged one is told of, and hides no other."""
 
     GetReference: grpc.UnaryStreamMultiCallable[
         e3rg.memory.v1.identities_pb2.GetReferenceRequest,
@@ -144,7 +144,8 @@ class IdentityServiceStub:
         e3rg.memory.v1.identities_pb2.ImportIdentityRequest,
         e3rg.memory.v1.identities_pb2.ImportIdentityResponse,
     ]
-    """Adds an identity out of such an archive: the header first, then the archive.
+    """Adds an identity out of such an archive: the header first, then the archive. At the door voice and face look at its
+    files as at those of a new identity.
 
     Errors: ALREADY_EXISTS when the id is taken; nothing is kept of what is refused.
     """
@@ -190,7 +191,7 @@ class IdentityServiceAsyncStub:
         e3rg.memory.v1.identities_pb2.ListIdentitiesRequest,
         e3rg.memory.v1.identities_pb2.ListIdentitiesResponse,
     ]
-    """Lists identities, by id."""
+    """Lists identities, by id. A damaged one is told of, and hides no other."""
 
     GetReference: grpc.aio.UnaryStreamMultiCallable[
         e3rg.memory.v1.identities_pb2.GetReferenceRequest,
@@ -275,7 +276,8 @@ class IdentityServiceAsyncStub:
         e3rg.memory.v1.identities_pb2.ImportIdentityRequest,
         e3rg.memory.v1.identities_pb2.ImportIdentityResponse,
     ]
-    """Adds an identity out of such an archive: the header first, then the archive.
+    """Adds an identity out of such an archive: the header first, then the archive. At the door voice and face look at its
+    files as at those of a new identity.
 
     Errors: ALREADY_EXISTS when the id is taken; nothing is kept of what is refused.
     """
@@ -329,7 +331,7 @@ class IdentityServiceServicer(metaclass=abc.ABCMeta):
         request: e3rg.memory.v1.identities_pb2.ListIdentitiesRequest,
         context: _ServicerContext,
     ) -> typing.Union[e3rg.memory.v1.identities_pb2.ListIdentitiesResponse, collections.abc.Awaitable[e3rg.memory.v1.identities_pb2.ListIdentitiesResponse]]:
-        """Lists identities, by id."""
+        """Lists identities, by id. A damaged one is told of, and hides no other."""
 
     @abc.abstractmethod
     def GetReference(
@@ -434,7 +436,8 @@ class IdentityServiceServicer(metaclass=abc.ABCMeta):
         request_iterator: _MaybeAsyncIterator[e3rg.memory.v1.identities_pb2.ImportIdentityRequest],
         context: _ServicerContext,
     ) -> typing.Union[e3rg.memory.v1.identities_pb2.ImportIdentityResponse, collections.abc.Awaitable[e3rg.memory.v1.identities_pb2.ImportIdentityResponse]]:
-        """Adds an identity out of such an archive: the header first, then the archive.
+        """Adds an identity out of such an archive: the header first, then the archive. At the door voice and face look at its
+        files as at those of a new identity.
 
         Errors: ALREADY_EXISTS when the id is taken; nothing is kept of what is refused.
         """

@@ -39,8 +39,10 @@ from services.understanding.voters import MllmVoter
 from services.video.domain import Backend as VideoBackend
 from services.video.domain import Studio
 from services.video.servicer import HEARTBEAT_S, VideoServicer
+from tests.fake_faces import FakeFace
 from tests.fake_memory import FakeMemory, serving_memory
-from tests.fakes import FakeFace, FakeLead, FakeVoice, FakeVoter
+from tests.fake_voice import FakeVoice
+from tests.fake_voters import FakeLead, FakeVoter
 from tests.samples import png, wav
 from tests.serving import Served, serving
 

@@ -49,10 +49,12 @@ def wav_of(data: bytes, width: int, rate_hz: int = 16_000, channels: int = 1) ->
     return file.getvalue()
 
 
-def film(seconds: float = 1.0, sound: bool = True, fps: int = 10) -> bytes:
-    """An MP4 file of one colour, with a tone when `sound`."""
+def film(
+    seconds: float = 1.0, sound: bool = True, fps: int = 10, parts: Mapping[str, str] = MappingProxyType({})
+) -> bytes:
+    """An MP4 file of one colour, with a tone when `sound`; `parts` are the file's options."""
     file = io.BytesIO()
-    with av.open(file, mode="w", format="mp4") as container:
+    with av.open(file, mode="w", format="mp4", container_options=dict(parts)) as container:
         video = container.add_stream("libx264", rate=fps)
         video.width = video.height = 64
         video.pix_fmt = "yuv420p"

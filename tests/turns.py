@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from typing import cast as typed
 
@@ -14,6 +14,11 @@ from services.common.errors import NotReady
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
+
+Start = Callable[[], Awaitable["Stub"]]
+"""Starts a deployment; returns its door."""
+REPLY = "I am sorry to hear that. Tell me more."
+"""What the lead of a deployment writes unless it is told otherwise."""
 
 
 def away(*methods: str) -> Callable[[str], None]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TypedDict, TypeVar
 
 import grpc
@@ -33,6 +33,11 @@ KEEPALIVE_TIMEOUT_S = 10
 """A connection whose other end does not answer for so long is closed. One that only lacks a core answers late."""
 _SILENT = "Deadline Exceeded"
 """What gRPC says of a service that did not say anything."""
+
+_NOT_WRITTEN = "Internal error from Core"
+"""What gRPC says of a call of which a message could not be written."""
+ENDED_WITHIN_S = 1.0
+"""After a message could not be written, the service's own word is there so soon, mostly at once."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -120,10 +125,11 @@ async def ask(call: grpc.aio.StreamUnaryCall[Request, Response], messages: Async
     feeding = asyncio.ensure_future(_feed(call, messages))
     answer = asyncio.ensure_future(_answer(call))
     try:
-        await asyncio.wait({feeding, answer}, return_when=asyncio.FIRST_EXCEPTION)
-        if not answer.done():
-            feeding.result()  # it failed, or the wait would go on
-        return answer.result()
+        async with _ended_by_the_service(call):
+            await asyncio.wait({feeding, answer}, return_when=asyncio.FIRST_EXCEPTION)
+            if not answer.done():
+                feeding.result()  # it failed, or the wait would go on
+            return answer.result()
     finally:
         feeding.cancel()
         answer.cancel()
@@ -136,11 +142,55 @@ async def converse(
     """Writes the messages of a call while yielding its responses; closing this cancels the call."""
     feeding = asyncio.ensure_future(_feed(call, messages))
     try:
-        async with aclosing(responses(call)) as received:
+        async with _ended_by_the_service(call), aclosing(responses(call)) as received:
             async for response in received:
                 yield response
     finally:
         feeding.cancel()
+
+
+@asynccontextmanager
+async def _ended_by_the_service(call: grpc.aio.Call) -> AsyncIterator[None]:
+    """Gives a failed call within the block the status that its service sent.
+
+    A message that is under way when the service ends the call cannot be written. gRPC then sets a status of its own,
+    before the service's or in its place: so each is noted when it is set.
+    """
+    ends: list[grpc.aio.AioRpcError] = []
+    ended = asyncio.Event()
+
+    def note(call: grpc.aio.Call) -> None:
+        end = _end_of(call)
+        if end.details() != _NOT_WRITTEN:
+            ends.append(end)
+            ended.set()
+
+    call.add_done_callback(note)
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        if error.details() != _NOT_WRITTEN:
+            raise
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), ENDED_WITHIN_S)
+        raise (ends or [error])[0] from None
+
+
+def _end_of(call: grpc.aio.Call) -> grpc.aio.AioRpcError:
+    """Returns how a call has ended."""
+
+    async def read() -> grpc.aio.AioRpcError:
+        return grpc.aio.AioRpcError(
+            await call.code(), grpc.aio.Metadata(), await call.trailing_metadata(), await call.details()
+        )
+
+    reading = read()
+    try:
+        reading.send(None)  # The call has ended, so it waits for nothing.
+    except StopIteration as done:
+        end: grpc.aio.AioRpcError = done.value
+        return end
+    raise RuntimeError("gRPC said that a call has ended, and does not say how")
 
 
 async def _answer(call: grpc.aio.StreamUnaryCall[Request, Response]) -> Response:

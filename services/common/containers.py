@@ -31,7 +31,6 @@ _MP4_DEPTH_MAX = 8
 _MP4_PCM = frozenset({b"sowt", b"twos", b"lpcm", b"raw ", b"in24", b"in32", b"fl32", b"fl64", b"ulaw", b"alaw"})
 # Where a box that declares samples keeps their count, after its 8-byte head: sample size table (plain, compact), run.
 _MP4_COUNT_AT = {b"stsz": 8, b"stz2": 8, b"trun": 4}
-_WAV_SIZE_UNKNOWN = frozenset({0, 0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFF000})
 
 
 def kind_of(content: bytes, field: str, accepted: Collection[str] = tuple(KINDS)) -> str:
@@ -60,37 +59,6 @@ def kind_of(content: bytes, field: str, accepted: Collection[str] = tuple(KINDS)
     if kind == "mp4":
         _check_mp4(content, field)
     return kind
-
-
-def wav_missing_bytes(content: bytes) -> int:
-    """Returns how many bytes of audio a WAV header declares that the file does not hold; 0 when it is whole.
-
-    Writers that stream leave the size open (0 or all ones); that counts as whole.
-    """
-    at = 12
-    while at + 8 <= len(content):
-        name, size = struct.unpack("<4sI", content[at : at + 8])
-        if name == b"data":
-            return 0 if size in _WAV_SIZE_UNKNOWN else max(0, size - (len(content) - at - 8))
-        at += 8 + size + size % 2
-    return 0
-
-
-def webm_missing_bytes(content: bytes) -> int:
-    """Returns how many bytes the segment of a WebM file declares that the file does not hold; 0 when it is whole.
-
-    Writers that stream leave the size open (all ones, RFC 8794, 6.2); that counts as whole.
-    """
-    at = 0
-    for name in (b"\x1aE\xdf\xa3", b"\x18S\x80g"):
-        if content[at : at + 4] != name or len(content) < at + 12:
-            return 0
-        width = 9 - content[at + 4].bit_length()
-        start = at + 4 + width
-        unknown = (1 << 7 * width) - 1
-        size = int.from_bytes(content[at + 4 : start], "big") & unknown
-        at = start + size
-    return 0 if size == unknown else max(0, at - len(content))
 
 
 def _recognise(content: bytes) -> str | None:

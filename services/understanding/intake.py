@@ -23,11 +23,13 @@ class Received:
         audio: PCM s16le, mono, 16000 Hz; empty when there is none.
         frames: JPEG frames with their times.
         notes: What was altered or is missing.
+        cut: Of a file that ends before it says, how much came of how much.
     """
 
     audio: bytes
     frames: tuple[mllm.Frame, ...]
     notes: tuple[str, ...]
+    cut: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Intake:
             audio=pcm_of_float(media.audio.samples) if media.audio else b"",
             frames=tuple(mllm.Frame(time_s=frame.time_s, jpeg=encode_jpeg(frame.image)) for frame in media.frames),
             notes=media.notes,
+            cut=media.cut,
         )
 
     async def words(self, text: str, received: Received) -> Words:
@@ -75,12 +78,12 @@ class Intake:
         if text.strip():
             return Words(text.strip(), transcribed=False)
         if not received.audio:
-            problem = "it has no sound, so there are no words to answer; add text or an audio file"
-            raise InvalidRequest("video", problem)
+            problem, remedy = "it has no sound, so there are no words to answer", "add text or an audio file"
+            raise InvalidRequest("video", f"{problem}; {_remedy(received, remedy)}")
         transcript = await self.transcriber.transcribe(received.audio)
         if transcript.no_speech > NO_SPEECH_MAX or not transcript.text.strip():
             field = "video" if received.frames else "audio"
-            raise InvalidRequest(field, "no speech was recognised in it; speak up, or add text")
+            raise InvalidRequest(field, f"no speech was recognised in it; {_remedy(received, 'speak up, or add text')}")
         return Words(transcript.text.strip(), transcribed=True)
 
     async def _decode(self, audio_file: bytes, video_file: bytes) -> Media:
@@ -90,4 +93,10 @@ class Intake:
             self.decoder.run(lambda: read_video(video_file, limits) if video_file else nothing),
             self.decoder.run(lambda: read_audio(audio_file, limits) if audio_file else nothing),
         )
-        return Media(audio.audio or video.audio, video.frames, video.notes + audio.notes)
+        cut = audio.cut if audio.audio else video.cut
+        return Media(audio.audio or video.audio, video.frames, video.notes + audio.notes, cut)
+
+
+def _remedy(received: Received, remedy: str) -> str:
+    """Returns what to do about words that are missing, which may have been in what did not come of the file."""
+    return f"{received.cut}; send the whole file, or add text" if received.cut else remedy

@@ -23,7 +23,8 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from services.common.containers import kind_of, webm_missing_bytes
+from services.common.containers import kind_of
+from services.common.endings import missing_bytes
 from services.common.errors import InvalidRequest, TooLarge
 from services.common.images import SIDE_PX_MAX
 
@@ -99,8 +100,8 @@ def inspect(
 @contextmanager
 def _opened(content: bytes) -> Iterator[InputContainer]:
     kind = kind_of(content, FIELD, KINDS)
-    if lacking := webm_missing_bytes(content):
-        raise InvalidRequest(FIELD, f"it is incomplete: its last {lacking} bytes are missing; send it again")
+    if lacking := missing_bytes(content, kind):
+        raise InvalidRequest(FIELD, f"it is incomplete, {lacking} bytes or more are missing at its end; send it again")
     options = {
         "max_streams": str(STREAMS_MAX),
         "max_pixels": str(SIDE_PX_MAX**2),

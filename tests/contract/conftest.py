@@ -1,15 +1,18 @@
-"""The stores, the served memory and the fake door that the contract's tests share."""
+"""The stores, the served memory, the fake door and the running deployment that the contract's tests share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING
+from typing import cast as typed
 
 import pytest
 
 from client import command
+from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from services.memory.backends.s3 import S3Backend
 from services.memory.store import Store
+from tests.deployment import Cast, Deployment
 from tests.fake_door import FakeDoor, Run
 from tests.fake_store import FakeStore
 from tests.memory_service import Stubs, memory_over
@@ -17,6 +20,10 @@ from tests.memory_service import serving as serving_memory
 from tests.s3_proxy import S3Proxy
 from tests.s3_server import S3Server, open_store, wait_for
 from tests.serving import serving
+from tests.turns import Start
+
+if TYPE_CHECKING:
+    from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +52,7 @@ def s3_store(s3_server: S3Server) -> Iterator[S3Backend]:
 @pytest.fixture(params=["fake", "s3"])
 def store(request: pytest.FixtureRequest) -> Store:
     """An empty store of each kind."""
-    return FakeStore() if request.param == "fake" else cast("Store", request.getfixturevalue("s3_store"))
+    return FakeStore() if request.param == "fake" else typed("Store", request.getfixturevalue("s3_store"))
 
 
 @pytest.fixture
@@ -82,3 +89,37 @@ def proxy(s3_server: S3Server, s3_store: S3Backend) -> Iterator[S3Proxy]:
     proxy = S3Proxy(s3_server.port)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture
+def cast() -> Cast:
+    """Whom a deployment runs with; the memory knows Ada."""
+    cast = Cast()
+    cast.add_identity("ada")
+    return cast
+
+
+@pytest.fixture
+async def deployment() -> AsyncIterator[Deployment]:
+    """All services, once they are started."""
+    running = Deployment()
+    yield running
+    await running.stop_all()
+
+
+@pytest.fixture
+def start(cast: Cast, deployment: Deployment) -> Start:
+    """Starts the deployment, for tests that change the cast before."""
+
+    async def now() -> "Stub":
+        await deployment.start(cast)
+        channel = deployment.served["orchestrator"].channel
+        return typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
+
+    return now
+
+
+@pytest.fixture
+async def stub(start: Start) -> "Stub":
+    """The door of a running deployment."""
+    return await start()

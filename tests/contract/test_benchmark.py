@@ -12,7 +12,7 @@ from local.deployment import VOTERS
 from services.mllm.backends.smollm2 import create
 from services.mllm.domain import Level, Message
 from tests.deployment import serving_mllm
-from tests.fakes import FakeVoter
+from tests.fake_voters import FakeVoter
 
 WHEEL = emotions.load()
 TEXT = "My mother's funeral was yesterday and I miss her so much."

@@ -16,7 +16,8 @@ from e3rg.mllm.v1 import mllm_pb2_grpc
 from emotions import Wheel
 from services.common import clients, errors, rpc, server
 from tests.deployment import Cast, Deployment, serving_mllm
-from tests.fakes import FakeLead, Gate, fail
+from tests.fake_voters import FakeLead
+from tests.fakes import Gate, fail
 from tests.samples import pcm
 from tests.serving import CallLog, Served, refused
 

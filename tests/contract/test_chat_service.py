@@ -18,7 +18,8 @@ from services.mllm.chat.model import Choice
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.domain import Backend, Modality, Writer
 from tests.deployment import serving_mllm
-from tests.fakes import FakeChatModel, FakeChooser, FakeScorer, Gate, fail
+from tests.fake_chat_models import FakeChatModel, FakeChooser, FakeScorer
+from tests.fakes import Gate, fail
 from tests.samples import jpeg, pcm
 from tests.serving import CallLog, refused
 

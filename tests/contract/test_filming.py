@@ -22,7 +22,8 @@ from services.common import clients
 from services.common.errors import BackendFailed
 from tests.contract.test_video_segments import segment
 from tests.deployment import serving_video
-from tests.fakes import PATIENCE_S, FakeFace, FakePainter, Gate, fail
+from tests.fake_faces import FakeFace, FakePainter
+from tests.fakes import PATIENCE_S, Gate, fail
 from tests.samples import png
 from tests.serving import CallLog
 

@@ -15,7 +15,8 @@ from services.common import clients
 from services.common.clients import KEEPALIVE_TIMEOUT_S
 from services.common.server import KEEPALIVE_S
 from tests.deployment import serving_mllm
-from tests.fakes import PATIENCE_S, FakeLead
+from tests.fake_voters import FakeLead
+from tests.fakes import PATIENCE_S
 from tests.s3_proxy import S3Proxy, Stalling
 
 if TYPE_CHECKING:

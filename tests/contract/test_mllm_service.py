@@ -1,36 +1,25 @@
-"""Every promise of `mllm.proto`, over a real channel."""
+"""What `mllm.proto` promises of a model, its votes and its transcripts, over a real channel."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import grpc
 import numpy as np
 import pytest
 
-import emotions
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
-from e3rg.mllm.v1 import mllm_pb2_grpc
 from emotions import Wheel
-from services.common.errors import BackendFailed, NotReady
-from services.mllm.domain import Example, Level, Memory, MemoryUse, Modality, ReplyRecord, Utterance
+from services.mllm.domain import Level, Modality, Utterance
 from tests.deployment import serving_mllm
-from tests.fakes import FakeLead, FakeVoter, Gate, fail
+from tests.fake_voters import FakeLead, FakeVoter
+from tests.mllm_service import HASH, INVALID, MIB, audio, frame, head, stub_of
 from tests.samples import jpeg, pcm
-from tests.serving import CallLog, Served, refused
+from tests.serving import refused
 
 if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub
-
-HASH = emotions.load().digest
-MIB = 1 << 20
-INVALID = grpc.StatusCode.INVALID_ARGUMENT
-
-
-def stub_of(served: Served) -> "Stub":
-    return cast("Stub", mllm_pb2_grpc.MllmServiceStub(served.channel))
 
 
 @pytest.fixture
@@ -55,37 +44,6 @@ async def voter_stub(voter: FakeVoter, wheel: Wheel) -> AsyncIterator["Stub"]:
         yield stub_of(served)
 
 
-def head(text: str = "I lost my job.", ontology_hash: str = HASH) -> pb.PredictEmotionRequest:
-    return pb.PredictEmotionRequest(header=pb.PredictEmotionHeader(text=text, ontology_hash=ontology_hash))
-
-
-def audio(content: bytes) -> pb.PredictEmotionRequest:
-    return pb.PredictEmotionRequest(audio=content)
-
-
-def frame(content: bytes, time_s: float = 0) -> pb.PredictEmotionRequest:
-    return pb.PredictEmotionRequest(frame=pb.Frame(time_s=time_s, jpeg=content))
-
-
-def emotion(label: str = "sad", ontology_hash: str = HASH) -> common.Emotion:
-    return common.Emotion(label=label, intensity=0.5, ontology_hash=ontology_hash)
-
-
-def example(**changes: object) -> pb.Example:
-    fields: dict[str, object] = {"user_text": "They let me go.", "user_emotion": "sad", "reply_text": "Oh no."}
-    return pb.Example(**(fields | changes))  # type: ignore[arg-type]
-
-
-def order(**changes: object) -> pb.WriteReplyRequest:
-    fields: dict[str, object] = {
-        "text": "I lost my job.",
-        "user_emotion": emotion(),
-        "reply_emotion": emotion("caring"),
-        "profile": common.Profile(name="Ada", age="young", gender="female", timbre="mid"),
-    }
-    return pb.WriteReplyRequest(**(fields | changes))  # type: ignore[arg-type]
-
-
 # GetModel
 
 
@@ -103,6 +61,13 @@ async def test_a_model_that_only_votes_says_so(voter_stub: "Stub") -> None:
     model = await voter_stub.GetModel(pb.GetModelRequest())
     assert list(model.operations) == [pb.OPERATION_PREDICT]
     assert model.level == pb.LEVEL_CLASS
+
+
+async def test_perceives_names_every_modality(voter: FakeVoter, wheel: Wheel) -> None:
+    voter.card = replace(voter.card, perceives=frozenset({Modality.VIDEO}))
+    async with serving_mllm("face", voter, wheel) as served:
+        model = await stub_of(served).GetModel(pb.GetModelRequest())
+    assert list(model.perceives) == [common.MODALITY_VIDEO]
 
 
 # PredictEmotion
@@ -196,6 +161,15 @@ async def test_a_caller_with_another_wheel_is_refused(stub: "Stub", digest: str,
         await stub.PredictEmotion(iter([head(ontology_hash=digest)]))
 
 
+@pytest.mark.parametrize("distribution", [{"sad": 0.5}, {"meh": 1.0}, {}])
+async def test_a_model_whose_vote_is_no_distribution_has_failed(
+    voter_stub: "Stub", voter: FakeVoter, distribution: dict[str, float]
+) -> None:
+    voter.prediction = replace(voter.prediction, distribution=distribution)
+    with refused(grpc.StatusCode.INTERNAL, "internal error"):
+        await voter_stub.PredictEmotion(iter([head()]))
+
+
 # Transcribe
 
 
@@ -227,211 +201,3 @@ async def test_a_model_without_ears_cannot_transcribe(voter_stub: "Stub") -> Non
 async def test_audio_that_cannot_be_transcribed_is_refused(stub: "Stub", parts: list[bytes], text: str) -> None:
     with refused(INVALID, text):
         await stub.Transcribe(pb.TranscribeRequest(audio=part) for part in parts)
-
-
-# WriteReply
-
-
-async def test_the_reply_comes_sentence_by_sentence_and_the_record_last(stub: "Stub", lead: FakeLead) -> None:
-    lead.record = ReplyRecord("exemplar", 4, ("echo: I lost my job.", "role: As a user, I"))
-    parts = [part async for part in stub.WriteReply(order())]
-    assert [part.sentence for part in parts[:-1]] == list(lead.sentences)
-    assert parts[-1].record == pb.ReplyRecord(
-        degraded="exemplar", candidates=4, rejected=["echo: I lost my job.", "role: As a user, I"]
-    )
-
-
-async def test_a_sentence_is_sent_before_the_next_is_written(stub: "Stub", lead: FakeLead) -> None:
-    lead.before = gate = Gate("record")
-    call = stub.WriteReply(order())
-    sentences = [cast("pb.WriteReplyResponse", await call.read()).sentence for _ in lead.sentences]
-    assert sentences == list(lead.sentences)
-    gate.open()
-    assert cast("pb.WriteReplyResponse", await call.read()).record.candidates == 3
-    assert await call.read() is grpc.aio.EOF
-
-
-async def test_the_writer_gets_the_whole_order(stub: "Stub", lead: FakeLead) -> None:
-    said = common.Utterance(speaker=common.SPEAKER_AVATAR, text="Hello!", emotion="happy")
-    await stub.WriteReply(order(history=[said], seed=7, text="x" * 4000)).read()
-    (request,) = lead.orders
-    assert request.message.text == "x" * 4000
-    assert request.message.history == (Utterance("avatar", "Hello!", "happy"),)
-    assert (request.user_emotion, request.reply_emotion, request.seed) == ("sad", "caring", 7)
-    profile = request.profile
-    assert (profile.name, profile.age, profile.gender, profile.timbre) == ("Ada", "young", "female", "mid")
-    assert profile.language == "en"
-
-
-async def test_the_writer_gets_what_memory_recalled_and_the_record_says_what_became_of_it(
-    stub: "Stub", lead: FakeLead
-) -> None:
-    lead.record = ReplyRecord(
-        memories=(
-            MemoryUse(sentence="You told me that your dog was ill."),
-            MemoryUse(unused="far"),
-            MemoryUse("", True),
-        )
-    )
-    near = pb.Memory(text="My dog is ill.", emotion="sad", turns_ago=2, age_s=90, similarity=0.5)
-    parts = [part async for part in stub.WriteReply(order(memories=[near, pb.Memory(text="x" * 4000)] * 4))]
-    (request,) = lead.orders
-    assert request.memories == (Memory("My dog is ill.", "sad", 2, 90, 0.5), Memory("x" * 4000)) * 4
-    assert list(parts[-1].record.memories) == [
-        pb.MemoryUse(sentence="You told me that your dog was ill."),
-        pb.MemoryUse(unused="far"),
-        pb.MemoryUse(read=True),
-    ]
-
-
-async def test_the_writer_gets_how_the_avatar_answers_and_the_record_says_how_many_were_used(
-    stub: "Stub", lead: FakeLead
-) -> None:
-    lead.record = ReplyRecord(examples_used=1)
-    example = pb.Example(user_text="x" * 1000, user_emotion="sad", reply_text="y" * 1000, similarity=0.5)
-    profile = common.Profile(name="Ada", speaking_style="slow and warm")
-    parts = [part async for part in stub.WriteReply(order(examples=[example] * 8, profile=profile))]
-    (request,) = lead.orders
-    assert request.examples == (Example("x" * 1000, "sad", "y" * 1000, 0.5),) * 8
-    assert request.profile.speaking_style == "slow and warm"
-    assert parts[-1].record.examples_used == 1
-
-
-async def test_a_model_that_cannot_write_says_so(voter_stub: "Stub") -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED, "face cannot write replies"):
-        await voter_stub.WriteReply(order()).read()
-
-
-@pytest.mark.parametrize(
-    ("changes", "code", "text"),
-    [
-        ({"text": ""}, INVALID, "text: empty; a reply needs something to reply to"),
-        ({"text": " \n"}, INVALID, "text: empty"),
-        ({"text": "x" * 4001}, INVALID, "text: 4001 characters; send at most 4000"),
-        ({"user_emotion": emotion("meh")}, INVALID, "user_emotion.label: 'meh'; use one of: neutral, happy"),
-        ({"reply_emotion": emotion("Sad")}, INVALID, "reply_emotion.label: 'Sad'; use one of: neutral, happy"),
-        ({"reply_emotion": emotion("")}, INVALID, "reply_emotion.label: ''; use one of"),
-        ({"history": [common.Utterance(text="?")]}, INVALID, "history[0].speaker: 0; use SPEAKER_USER"),
-        ({"memories": [pb.Memory(text="x")] * 9}, INVALID, "memories: 9 of them; send at most 8"),
-        ({"memories": [pb.Memory(text="x"), pb.Memory()]}, INVALID, "memories[1].text: empty; send what the user said"),
-        ({"memories": [pb.Memory(text="x" * 4001)]}, INVALID, "memories[0].text: 4001 characters; send at most 4000"),
-        (
-            {"memories": [pb.Memory(text="x", emotion="meh")]},
-            INVALID,
-            "memories[0].emotion: 'meh'; use one of: neutral",
-        ),
-        ({"memories": [pb.Memory(text="x", age_s=-1)]}, INVALID, "memories[0].age_s: -1.0; send seconds"),
-        ({"memories": [pb.Memory(text="x", age_s=np.inf)]}, INVALID, "memories[0].age_s: inf; send seconds"),
-        ({"memories": [pb.Memory(text="x", similarity=2)]}, INVALID, "memories[0].similarity: 2.0; send a cosine"),
-        ({"memories": [pb.Memory(text="x", similarity=np.nan)]}, INVALID, "memories[0].similarity: nan; send a cosine"),
-        ({"examples": [example()] * 9}, INVALID, "examples: 9 of them; send at most 8"),
-        ({"examples": [example(), example(user_text=" ")]}, INVALID, "examples[1].user_text: empty; send 1 to 1000"),
-        ({"examples": [example(reply_text="")]}, INVALID, "examples[0].reply_text: empty; send 1 to 1000"),
-        ({"examples": [example(reply_text="x" * 1001)]}, INVALID, "examples[0].reply_text: 1001 characters; send at"),
-        ({"examples": [example(user_emotion="")]}, INVALID, "examples[0].user_emotion: ''; use one of: neutral"),
-        ({"examples": [example(similarity=-2)]}, INVALID, "examples[0].similarity: -2.0; send a cosine"),
-        ({"user_emotion": emotion("sad", "0" * 64)}, grpc.StatusCode.FAILED_PRECONDITION, "user_emotion.ontology_hash"),
-        ({"reply_emotion": emotion("sad", "")}, grpc.StatusCode.FAILED_PRECONDITION, "reply_emotion.ontology_hash"),
-    ],
-)
-async def test_an_order_that_cannot_be_written_is_refused(
-    stub: "Stub", lead: FakeLead, changes: dict[str, object], code: grpc.StatusCode, text: str
-) -> None:
-    with refused(code, text):
-        await stub.WriteReply(order(**changes)).read()
-    assert lead.orders == []
-
-
-async def test_a_reply_that_nobody_wants_any_more_is_not_written_to_its_end(
-    stub: "Stub", lead: FakeLead, calls: CallLog
-) -> None:
-    lead.sentences = tuple(f"Sentence {number}." for number in range(100))
-    lead.before = gate = Gate("write", after=1)
-    call = stub.WriteReply(order())
-    await call.read()
-    await gate.reached()
-    call.cancel()
-    assert [call.status for call in await calls.ended("WriteReply")] == ["CANCELLED"]
-    gate.open()
-    await lead.stopped.happened()
-    assert gate.came == 2
-
-
-# Errors of every RPC
-
-
-def _rpcs(stub: "Stub") -> Iterator[object]:
-    yield stub.PredictEmotion(iter([head()]))
-    yield stub.Transcribe(iter([pb.TranscribeRequest(audio=pcm(0.1))]))
-    yield stub.WriteReply(order()).read()
-
-
-@pytest.mark.parametrize(
-    "error", [BackendFailed("secret: weights at 0xdead"), RuntimeError("secret"), KeyError("secret")]
-)
-async def test_a_model_that_fails_is_an_internal_error_and_its_details_stay_in_the_log(
-    stub: "Stub", lead: FakeLead, caplog: pytest.LogCaptureFixture, error: Exception
-) -> None:
-    lead.before = fail(error)
-    for number, call in enumerate(_rpcs(stub), 1):
-        with pytest.raises(grpc.aio.AioRpcError) as failure:
-            await call  # type: ignore[misc]
-        assert failure.value.code() is grpc.StatusCode.INTERNAL
-        assert failure.value.details() == "internal error; the log of the service has the details"
-        assert "secret" not in str(failure.value)
-        assert caplog.text.count("call failed") == number
-    assert "secret" in caplog.text
-
-
-@pytest.mark.parametrize("distribution", [{"sad": 0.5}, {"meh": 1.0}, {}])
-async def test_a_model_whose_vote_is_no_distribution_has_failed(
-    voter_stub: "Stub", voter: FakeVoter, distribution: dict[str, float]
-) -> None:
-    voter.prediction = replace(voter.prediction, distribution=distribution)
-    with refused(grpc.StatusCode.INTERNAL, "internal error"):
-        await voter_stub.PredictEmotion(iter([head()]))
-
-
-async def test_a_model_that_loads_or_drains_is_unavailable(stub: "Stub", lead: FakeLead) -> None:
-    lead.before = fail(NotReady("the model is being closed; retry"))
-    for call in _rpcs(stub):
-        with refused(grpc.StatusCode.UNAVAILABLE, "the model is being closed; retry"):
-            await call  # type: ignore[misc]
-
-
-async def test_a_full_line_refuses_and_says_when_to_come_again(stub: "Stub", lead: FakeLead) -> None:
-    async def predict() -> pb.PredictEmotionResponse:
-        return await stub.PredictEmotion(iter([head()]))
-
-    lead.before = gate = Gate()
-    working = asyncio.create_task(predict())
-    await gate.reached()
-    # One more may wait; which of the two it is, is the line's affair.
-    late = {asyncio.create_task(predict()), asyncio.create_task(predict())}
-    (turned_away,), (waiting,) = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
-    failure = turned_away.exception()
-    assert isinstance(failure, grpc.aio.AioRpcError)
-    assert failure.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert (failure.details() or "").startswith("1 requests wait for the model, the limit")
-    assert int(dict(failure.trailing_metadata() or ())["retry-after-ms"]) > 0
-    gate.open()
-    assert (await working).label == (await waiting).label == "sad"
-
-
-async def test_a_call_is_given_up_at_its_deadline_and_the_model_is_free_again(stub: "Stub", lead: FakeLead) -> None:
-    lead.before = gate = Gate()
-    held = stub.PredictEmotion(iter([head()]), timeout=20)
-    await gate.reached()
-    with refused(grpc.StatusCode.DEADLINE_EXCEEDED):
-        await stub.PredictEmotion(iter([head()]), timeout=0.05)
-    assert len(lead.messages) == 1
-    gate.open()
-    await held
-    assert (await stub.PredictEmotion(iter([head()]), timeout=20)).label == "sad"
-
-
-async def test_perceives_names_every_modality(voter: FakeVoter, wheel: Wheel) -> None:
-    voter.card = replace(voter.card, perceives=frozenset({Modality.VIDEO}))
-    async with serving_mllm("face", voter, wheel) as served:
-        model = await stub_of(served).GetModel(pb.GetModelRequest())
-    assert list(model.perceives) == [common.MODALITY_VIDEO]

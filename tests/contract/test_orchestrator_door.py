@@ -45,20 +45,6 @@ MIB = 1 << 20
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
-@pytest.fixture
-def cast() -> Cast:
-    cast = Cast()
-    cast.add_identity("ada")
-    return cast
-
-
-@pytest.fixture
-async def deployment() -> AsyncIterator[Deployment]:
-    running = Deployment()
-    yield running
-    await running.stop_all()
-
-
 async def start(deployment: Deployment, cast: Cast) -> "Stub":
     await deployment.start(cast)
     channel = deployment.served["orchestrator"].channel

@@ -36,13 +36,6 @@ File = tuple[pb.ReferenceKind, bytes]
 
 
 @pytest.fixture
-def cast() -> Cast:
-    cast = Cast()
-    cast.add_identity("ada")
-    return cast
-
-
-@pytest.fixture
 async def deployment(cast: Cast) -> AsyncIterator[Deployment]:
     async with deployed(cast) as running:
         yield running

@@ -32,13 +32,6 @@ Start = Callable[[], Awaitable["Stub"]]
 
 
 @pytest.fixture
-def cast() -> Cast:
-    cast = Cast()
-    cast.add_identity("ada")
-    return cast
-
-
-@pytest.fixture
 async def stub(cast: Cast) -> AsyncIterator["Stub"]:
     async with deployed(cast) as deployment:
         channel = deployment.served["orchestrator"].channel

@@ -19,8 +19,9 @@ from orchestrator.memory import Memory
 from services.common import clients
 from services.common.errors import NotFound
 from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, deployed
+from tests.fake_faces import FakeFace
 from tests.fake_memory import FakeMemory, serving_memory
-from tests.fakes import PATIENCE_S, FakeFace, Gate
+from tests.fakes import PATIENCE_S, Gate
 from tests.samples import wav
 from tests.serving import CallLog
 from tests.turns import away, header, respond

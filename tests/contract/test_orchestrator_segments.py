@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from typing import cast as typed
 
@@ -18,7 +18,8 @@ from e3rg.video.v1 import video_pb2 as video
 from e3rg.video.v1 import video_pb2_grpc
 from services.common.errors import BackendFailed
 from tests.deployment import Cast, Deployment
-from tests.fakes import FakeFace, FakePainter, Gate
+from tests.fake_faces import FakeFace, FakePainter
+from tests.fakes import Gate
 from tests.serving import CallLog, refused
 
 if TYPE_CHECKING:
@@ -45,13 +46,6 @@ def cast() -> Cast:
     cast.voice.loudness, cast.voice.crescendo = 4000, 1500
     cast.portrait = FakePainter()
     return cast
-
-
-@pytest.fixture
-async def deployment() -> AsyncIterator[Deployment]:
-    running = Deployment()
-    yield running
-    await running.stop_all()
 
 
 @pytest.fixture

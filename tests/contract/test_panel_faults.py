@@ -20,7 +20,8 @@ from services.common import server
 from services.mllm.domain import Level
 from services.understanding.panel import CALLED_OFF
 from tests.deployment import Cast, serving_mllm, serving_understanding
-from tests.fakes import PATIENCE_S, FakeVoter, Gate
+from tests.fake_voters import FakeVoter
+from tests.fakes import PATIENCE_S, Gate
 from tests.samples import film, wav
 from tests.serving import CallLog, Served, refused, serving
 

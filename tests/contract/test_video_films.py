@@ -19,7 +19,8 @@ from services.common.errors import TooLarge
 from services.common.media import chunks
 from services.video.footage import LOOKS, inspect
 from tests.deployment import serving_video
-from tests.fakes import FakeFace, Gate
+from tests.fake_faces import FakeFace
+from tests.fakes import Gate
 from tests.samples import film, moving, pcm, wav
 from tests.serving import CallLog, refused
 
@@ -34,6 +35,7 @@ NOBODY: Picture = np.zeros((64, 64, 3), np.uint8)
 FAST = {"preset": "ultrafast"}
 NOISE: NDArray[np.uint8] = np.random.default_rng(0).integers(0, 256, (20, 64, 64, 3), np.uint8)
 FRAGMENTED = {"movflags": "frag_keyframe+empty_moov"}
+INDEX_IN_FRONT = {"moov_size": "10000"}
 SMALL = moving([FACE] * 40)
 
 
@@ -147,10 +149,17 @@ def only_sound() -> bytes:
     return file.getvalue()
 
 
-def webm() -> bytes:
-    return moving([FACE] * 20, kind="webm", codec="libvpx")
+def webm(**parts: str) -> bytes:
+    return moving([FACE] * 20, kind="webm", codec="libvpx", parts=parts)
 
 
+def endless(content: bytes) -> bytes:
+    """An MP4 that does not say how large its pictures are together."""
+    at = content.index(b"mdat") - 4
+    return content[:at] + bytes(4) + content[at + 4 :]
+
+
+INCOMPLETE = "film: it is incomplete, "
 WIDE: Picture = np.zeros((64, 4098, 3), np.uint8)
 BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     "text": (
@@ -159,13 +168,16 @@ BAD: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "a wav": (wav, "film: the file is WAV; send MP4/MOV or WebM/Matroska"),
     "only sound": (only_sound, "film: it has no moving pictures; send a film that shows the face"),
-    "no end": (lambda: truncated(moving(list(NOISE))), "film: the mp4 file of "),
-    "no end, webm": (lambda: truncated(webm()), "film: it is incomplete: its last "),
-    "no end, fragments": (
-        lambda: truncated(moving([FACE] * 20, parts=FRAGMENTED)),
-        "film: it is damaged or",
+    "no end": (lambda: truncated(moving(list(NOISE))), INCOMPLETE),
+    "no end, its index in front": (lambda: truncated(moving(list(NOISE), parts=INDEX_IN_FRONT)), INCOMPLETE),
+    "no end, webm": (lambda: truncated(webm()), INCOMPLETE),
+    "no end, webm as it is recorded": (lambda: truncated(webm(live="1")), INCOMPLETE),
+    "no end, fragments": (lambda: truncated(moving([FACE] * 20, parts=FRAGMENTED)), INCOMPLETE),
+    "no end, of no declared size": (
+        lambda: truncated(endless(moving(list(NOISE), parts=INDEX_IN_FRONT))),
+        "film: it is damaged or incomplete: a picture lacks its end; send it again",
     ),
-    "a head only": (lambda: webm()[:200], "film: it is incomplete: its last "),
+    "a head only": (lambda: webm()[:200], INCOMPLETE),
     "noise": (lambda: b"\x00\x00\x00\x18ftypisom" + pcm(1.0), "film: "),
     "too long": (lambda: moving([FACE] * 62, fps=1), "film: it lasts 61.0 s; send at most 60 s"),
     "too wide": (

@@ -16,7 +16,8 @@ from e3rg.video.v1 import video_pb2_grpc
 from emotions import Wheel
 from tests.contract.test_video_service import INVALID, boxes, header, portrait, read, rest, speech
 from tests.deployment import serving_video
-from tests.fakes import FakeFace, FakePainter, Gate
+from tests.fake_faces import FakeFace, FakePainter
+from tests.fakes import Gate
 from tests.samples import pcm, png
 from tests.serving import CallLog, refused
 

@@ -4,7 +4,7 @@ import pytest
 
 from services.common.errors import Overloaded
 from services.video.backlog import Backlog
-from tests.fakes import FakeFace, FakePainter
+from tests.fake_faces import FakeFace, FakePainter
 
 TIERS = FakePainter.qualities
 

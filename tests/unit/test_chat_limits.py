@@ -14,7 +14,7 @@ from services.mllm.chat.shots import Shots
 from services.mllm.chat.voter import ChatVoter
 from services.mllm.domain import AUDIO_RATE_HZ, Frame, Message, Modality
 from services.mllm.reply.exemplars import Exemplars
-from tests.fakes import FakeScorer
+from tests.fake_chat_models import FakeScorer
 
 
 def sound(seconds: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -17,7 +17,7 @@ from services.mllm.chat.shots import Shots
 from services.mllm.chat.voter import STOPPED, ChatVoter
 from services.mllm.domain import Frame, Message, Modality, Utterance, answer_of
 from services.mllm.reply.exemplars import Exemplars
-from tests.fakes import FakeChatModel, FakeChooser, FakeScorer
+from tests.fake_chat_models import FakeChatModel, FakeChooser, FakeScorer
 
 LABELS = tuple(emotions.load().labels)
 PROMPT = EmotionPrompt.load("emotion-1")

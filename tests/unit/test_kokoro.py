@@ -1,7 +1,6 @@
 """The Kokoro voice with its real model: speakers, emotions, stretches and words, measured on what it says."""
 
 import json
-import wave
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from faster_whisper import WhisperModel
 
 from perception.speaker import likeness
-from perception.voice import Floats, Prosody, VoiceReader, resample, semitones
+from perception.voice import Prosody, VoiceReader, resample, semitones
 from services.common.errors import InvalidRequest
 from services.tts.backends.kokoro import KokoroBackend, KokoroVoice, create
 from services.tts.domain import VISEMES, Delivery, Profile, Speech, VoiceReference
@@ -21,16 +20,10 @@ from services.tts.kokoro.network import RATE_HZ, Score
 from services.tts.kokoro.stretches import places
 from services.tts.speech import sentences
 from services.tts.speech.manner import STYLES
+from tests.hibari_voice import CALM, PROFILES, joined, recording
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = ROOT / ".models" / "kokoro" / "kokoro-v1.0.int8.onnx"
-PROFILES = {
-    "anna": Profile("young", "female", "high"),
-    "kenji": Profile("young", "male", "mid"),
-    "ingrid": Profile("elderly", "female", "mid"),
-    "marcus": Profile("middle-aged", "male", "low"),
-}
-CALM = Delivery("default", 0.0)
 
 Say = Callable[..., list[Speech]]
 
@@ -57,12 +50,6 @@ def voices(backend: KokoroBackend) -> dict[str, KokoroVoice]:
     return {name: backend.prepare([recording(name)], profile) for name, profile in PROFILES.items()}
 
 
-def recording(name: str) -> VoiceReference:
-    with wave.open(str(ROOT / "services" / "memory" / "identities" / name / "voice.wav")) as file:
-        samples = np.asarray(np.frombuffer(file.readframes(-1), "<i2") / 32768, np.float32)
-        return VoiceReference(name, samples, file.getframerate())
-
-
 @pytest.fixture(scope="module")
 def say(backend: KokoroBackend, voices: dict[str, KokoroVoice]) -> Say:
     """Speaks once for each way of saying it: sound takes most of the time of these tests."""
@@ -72,10 +59,6 @@ def say(backend: KokoroBackend, voices: dict[str, KokoroVoice]) -> Say:
         return list(backend.speak([text], voices[name], delivery))
 
     return say
-
-
-def joined(speeches: list[Speech]) -> Floats:
-    return np.asarray(np.concatenate([speech.samples for speech in speeches]) / 32768, np.float32)
 
 
 # The network

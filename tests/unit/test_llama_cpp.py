@@ -16,7 +16,7 @@ from services.mllm.domain import Message, Modality
 from services.mllm.language.calibrated import CalibratedModel
 from services.mllm.language.form import completion_prompt, has_chat_template
 from services.mllm.language.scoring import Tokens, log_likelihoods, shared
-from tests.fakes import FakeChatModel, FakeScorer
+from tests.fake_chat_models import FakeChatModel, FakeScorer
 from tests.stops import after, never
 
 WEIGHTS = Path(".models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")

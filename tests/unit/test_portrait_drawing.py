@@ -1,35 +1,25 @@
 from dataclasses import replace
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perception.face import FaceReader
-from services.video import framing
 from services.video.portrait import glasses, openings
 from services.video.portrait.drawing import Artist, Pose
 from services.video.portrait.fields import GRID
 from services.video.portrait.retouch import Retouch
 from services.video.portrait.rig import PortraitRig, build
 from services.video.portrait.warping import TEXTURE_SCALE, Moved, Warp, Window, sample
+from tests.portraits import rigged
 
-ROOT = Path(__file__).parents[2]
 SIZE_PX = 512
 NAMES = ("anna", "kenji", "marcus")
 
 
 @pytest.fixture(scope="module")
 def rigs() -> dict[str, PortraitRig]:
-    reader = FaceReader(ROOT / ".models")
-    found = {}
-    for name in NAMES:
-        image = cv2.imread(str(ROOT / "services" / "memory" / "identities" / name / "portrait.png"))
-        assert image is not None
-        framed = framing.frame(np.ascontiguousarray(image[:, :, ::-1], np.uint8), reader, SIZE_PX)
-        found[name] = build(framed)
-    return found
+    return rigged()
 
 
 def noise(*shape: int) -> NDArray[np.uint8]:

@@ -60,6 +60,13 @@ def test_a_minute_is_taken() -> None:
     assert len(read_voice(wav(60, 8_000), "voice").samples) == 480_000
 
 
+@pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 0xFFFFFFFF - 44])
+def test_a_recording_that_a_program_wrote_to_a_pipe_is_read_whole(size: int) -> None:
+    content = wav(1)
+    piped = content[:4] + b"\xff" * 4 + content[8:40] + struct.pack("<I", size) + content[44:]
+    assert len(read_voice(piped, "voice").samples) == 16_000
+
+
 FLOATS = bytearray(wav())
 FLOATS[20:22] = struct.pack("<H", 3)  # the format code of IEEE floats
 

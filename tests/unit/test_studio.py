@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from services.video.domain import PACKED_BYTES_MAX, RIG_KEEP_S, Portrait, Rig, Studio
-from tests.fakes import FakeFace
+from tests.fake_faces import FakeFace
 
 
 def test_a_portrait_is_not_looked_into_again_while_its_rig_is_kept() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from services.common.errors import InvalidRequest
 from services.tts.domain import VOICE_KEEP_S, Delivery, Profile, Voice, VoiceReference, Voices
-from tests.fakes import FakeVoice
+from tests.fake_voice import FakeVoice
 
 ANNA = Profile("young", "female", "mid")
 CALM = Delivery("default", 0.0)

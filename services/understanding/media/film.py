@@ -13,6 +13,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from services.understanding.media.reach import Reach
 from services.understanding.media.work import SIDE_PX_MAX, Work
 
 RATE_PER_S_MAX = 120
@@ -44,8 +45,11 @@ class Film:
 
     def __init__(self, work: Work, stream: VideoStream) -> None:
         self.stream = stream
+        self.reach = Reach()
         self._work = work
         self._packets: list[Packet[Stream]] = []
+        self._damaged = 0
+        self._problem = ""
         work.check_codec(stream, CODECS)
         width, height = stream.codec_context.width, stream.codec_context.height
         if min(width, height) <= 0:
@@ -63,7 +67,11 @@ class Film:
         """
         if packet.size == 0:
             return
+        if packet.is_corrupt:  # It lacks its end; what a decoder makes of it is half grey.
+            self._damaged += 1
+            return
         self._packets.append(packet)
+        self.reach.take(packet)
         most = int(self._work.limits.duration_s_max * RATE_PER_S_MAX)
         if len(self._packets) > most:
             raise self._work.too_large(f"the clip has more than {most} pictures; send 30 per second or fewer")
@@ -71,8 +79,9 @@ class Film:
     def frames(self) -> tuple[Frame, ...]:
         """Decodes up to `frames_max` pictures, the nearest to the middles of as many equal stretches of the clip.
 
+        There are none when no picture could be decoded; `problem` says so then.
+
         Raises:
-            InvalidRequest: No picture could be decoded.
             TooLarge: The clip or its decoding takes longer than the limit.
         """
         times = _times_s(self._packets)
@@ -86,9 +95,16 @@ class Film:
             Frame(time_s - start_s, _upright(picture, self._work.limits.frame_side_px_max))
             for time_s, picture in _pick(self._decoded(packets), wanted)
         )
+        if self._damaged:
+            self._work.note(f"damaged pictures that were left out: {self._damaged}")
         if not frames:
-            raise self._work.invalid(f"none of the {len(self._packets)} pictures could be decoded; send the clip again")
+            self._problem = f"none of the {len(self._packets)} pictures could be decoded"
         return frames
+
+    @property
+    def problem(self) -> str:
+        """Why `frames` returned none; empty otherwise."""
+        return self._problem
 
     def _affordable(self) -> list[Packet[Stream]]:
         context = self.stream.codec_context
@@ -106,15 +122,12 @@ class Film:
         return packets
 
     def _decoded(self, packets: Sequence[Packet[Stream]]) -> Iterator[VideoFrame]:
-        damaged = 0
         for packet in (*packets, None):
             self._work.check_time()
             try:
                 yield from self.stream.codec_context.decode(packet)
             except av.FFmpegError:
-                damaged += 1
-        if damaged:
-            self._work.note(f"damaged pictures that were left out: {damaged}")
+                self._damaged += 1
 
 
 def _times_s(packets: Sequence[Packet[Stream]]) -> list[float]:

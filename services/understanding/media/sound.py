@@ -11,6 +11,7 @@ from av.packet import Packet
 from av.stream import Stream
 from numpy.typing import NDArray
 
+from services.understanding.media.reach import Reach
 from services.understanding.media.work import RATE_HZ, Work
 
 SILENCE_PEAK = 1e-3
@@ -22,7 +23,8 @@ RATE_HZ_MIN = 4_000
 RATE_HZ_MAX = 384_000
 
 # What cameras, browsers and recorders write. Rare decoders stay out: they are where the holes are.
-CODECS = ("pcm_", "adpcm_ima_wav", "adpcm_ms", "aac", "opus", "vorbis", "mp3", "flac", "alac")
+PLAIN = ("pcm_", "adpcm_ima_wav", "adpcm_ms")
+CODECS = (*PLAIN, "aac", "opus", "vorbis", "mp3", "flac", "alac")
 
 
 class Sound:
@@ -39,6 +41,7 @@ class Sound:
 
     def __init__(self, work: Work, stream: AudioStream) -> None:
         self.stream = stream
+        self.reach = Reach()
         self._work = work
         self._pieces: list[NDArray[np.float32]] = []
         self._length = 0
@@ -64,11 +67,17 @@ class Sound:
             InvalidRequest: The track changes its rate or channels on the way.
             TooLarge: It is longer than the limit.
         """
+        # It lacks its end, and some decoders make noise of the rest; of plain samples those that came are good.
+        if packet.is_corrupt and not self.stream.codec_context.name.startswith(PLAIN):
+            self._damaged += 1
+            return
         frames: list[AudioFrame | None] = []
         try:
             frames += self.stream.codec_context.decode(packet)
         except av.FFmpegError:
             self._damaged += 1
+        else:
+            self.reach.take(packet)
         if packet.size == 0:
             frames.append(None)
         for frame in frames:

@@ -67,6 +67,8 @@ class Work:
         self.field = field
         self.limits = limits
         self.notes: list[str] = []
+        self.kind = ""
+        """Of the file that was opened, one of `containers.KINDS`."""
         self._deadline_s = time.monotonic() + limits.decode_s_max
 
     def note(self, text: str) -> None:
@@ -92,7 +94,7 @@ class Work:
         if len(content) > self.limits.content_bytes_max:
             found, most = len(content) / 2**20, self.limits.content_bytes_max / 2**20
             raise self.too_large(f"the file has {found:.1f} MiB; send at most {most:g} MiB")
-        kind = kind_of(content, self.field)
+        kind = self.kind = kind_of(content, self.field)
         options = {
             "max_streams": str(STREAMS_MAX + 1),
             "max_pixels": str(SIDE_PX_MAX**2),

@@ -26,7 +26,7 @@ from e3rg.common.v1 import common_pb2 as e3rg_dot_common_dot_v1_dot_common__pb2
 from e3rg.memory.v1 import identities_pb2 as e3rg_dot_memory_dot_v1_dot_identities__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/memory/v1/memory.proto\x12\x0e\x65\x33rg.memory.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\x1a\x1f\x65\x33rg/memory/v1/identities.proto\"\xb0\x03\n\x04Turn\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tuser_text\x18\x02 \x01(\t\x12\x14\n\x0cuser_emotion\x18\x03 \x01(\t\x12\x12\n\nreply_text\x18\x04 \x01(\t\x12\x15\n\rreply_emotion\x18\x05 \x01(\t\x12\x16\n\x0euser_intensity\x18\x06 \x01(\x02\x12\x13\n\x0bvote_record\x18\x07 \x01(\x0c\x12\x34\n\x08variants\x18\x08 \x03(\x0b\x32\".e3rg.memory.v1.Turn.VariantsEntry\x12\x35\n\ttimings_s\x18\t \x03(\x0b\x32\".e3rg.memory.v1.Turn.TimingsSEntry\x12\x11\n\tsaid_at_s\x18\n \x01(\x01\x12#\n\x05\x63lips\x18\x0b \x03(\x0b\x32\x14.e3rg.memory.v1.Clip\x12\x14\n\x0c\x63onversation\x18\x0c \x01(\t\x1a/\n\rVariantsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rTimingsSEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"R\n\x04\x43lip\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.e3rg.memory.v1.ClipKind\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\"\xd4\x01\n\nTrajectory\x12\r\n\x05label\x18\x01 \x01(\t\x12\x38\n\x07weights\x18\x02 \x03(\x0b\x32\'.e3rg.memory.v1.Trajectory.WeightsEntry\x12\x0f\n\x07valence\x18\x03 \x01(\x02\x12\x0f\n\x07\x61rousal\x18\x04 \x01(\x02\x12\x16\n\x0evalence_change\x18\x05 \x01(\x02\x12\x13\n\x0bhalf_life_s\x18\x06 \x01(\x01\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"\x11\n\x0fGetStoreRequest\";\n\x10GetStoreResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\"\x8b\x01\n\rRecallRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x03 \x01(\t\x12\x16\n\tturns_max\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06person\x18\x05 \x01(\t\x12\x0c\n\x04uses\x18\x06 \x03(\tB\x0c\n\n_turns_max\"\xec\x01\n\x0eRecallResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\x12\x31\n\x0c\x65motion_bank\x18\x02 \x01(\x0b\x32\x1b.e3rg.memory.v1.EmotionBank\x12#\n\x05turns\x18\x03 \x03(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12.\n\ntrajectory\x18\x05 \x01(\x0b\x32\x1a.e3rg.memory.v1.Trajectory\x12\x0f\n\x07stale_s\x18\x06 \x01(\x01\"\xea\x01\n\rSearchRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x15\n\x08hits_max\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x16\n\x0esimilarity_min\x18\x07 \x01(\x02\x12\x11\n\tage_max_s\x18\x08 \x01(\x01\x12\x15\n\ruser_emotions\x18\t \x03(\t\x12\x0f\n\x07without\x18\n \x03(\t\x12\x0c\n\x04here\x18\x0b \x01(\tB\x0b\n\t_hits_max\"P\n\x03Hit\x12\"\n\x04turn\x18\x01 \x01(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x12\n\nsimilarity\x18\x02 \x01(\x02\x12\x11\n\tturns_ago\x18\x03 \x01(\r\"I\n\x0eSearchResponse\x12!\n\x04hits\x18\x01 \x03(\x0b\x32\x13.e3rg.memory.v1.Hit\x12\x14\n\x0cmodel_digest\x18\x02 \x01(\t\"}\n\x0fRememberRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x03 \x01(\t\x12\"\n\x04turn\x18\x04 \x01(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x0e\n\x06person\x18\x05 \x01(\t\"\x12\n\x10RememberResponse\"\x81\x01\n\x10ListTurnsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x11\n\tpage_size\x18\x05 \x01(\r\x12\x12\n\npage_token\x18\x06 \x01(\t\"Q\n\x11ListTurnsResponse\x12#\n\x05turns\x18\x01 \x03(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa1\x01\n\rPutClipHeader\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04turn\x18\x05 \x01(\t\x12&\n\x04kind\x18\x06 \x01(\x0e\x32\x18.e3rg.memory.v1.ClipKind\x12\x12\n\nsize_bytes\x18\x07 \x01(\x04\"\\\n\x0ePutClipRequest\x12/\n\x06header\x18\x01 \x01(\x0b\x32\x1d.e3rg.memory.v1.PutClipHeaderH\x00\x12\x11\n\x07\x63ontent\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"5\n\x0fPutClipResponse\x12\"\n\x04\x63lip\x18\x01 \x01(\x0b\x32\x14.e3rg.memory.v1.Clip\"\xde\x01\n\x11PutTimingsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04turn\x18\x05 \x01(\t\x12\x42\n\ttimings_s\x18\x06 \x03(\x0b\x32/.e3rg.memory.v1.PutTimingsRequest.TimingsSEntry\x1a/\n\rTimingsSEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x14\n\x12PutTimingsResponse\"\x8e\x01\n\x0eGetClipRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04turn\x18\x05 \x01(\t\x12&\n\x04kind\x18\x06 \x01(\x0e\x32\x18.e3rg.memory.v1.ClipKind\"\"\n\x0fGetClipResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c*P\n\x08\x43lipKind\x12\x19\n\x15\x43LIP_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43LIP_KIND_SPEECH\x10\x01\x12\x13\n\x0f\x43LIP_KIND_VIDEO\x10\x02\x32\x82\x05\n\rMemoryService\x12M\n\x08GetStore\x12\x1f.e3rg.memory.v1.GetStoreRequest\x1a .e3rg.memory.v1.GetStoreResponse\x12G\n\x06Recall\x12\x1d.e3rg.memory.v1.RecallRequest\x1a\x1e.e3rg.memory.v1.RecallResponse\x12G\n\x06Search\x12\x1d.e3rg.memory.v1.SearchRequest\x1a\x1e.e3rg.memory.v1.SearchResponse\x12M\n\x08Remember\x12\x1f.e3rg.memory.v1.RememberRequest\x1a .e3rg.memory.v1.RememberResponse\x12P\n\tListTurns\x12 .e3rg.memory.v1.ListTurnsRequest\x1a!.e3rg.memory.v1.ListTurnsResponse\x12L\n\x07PutClip\x12\x1e.e3rg.memory.v1.PutClipRequest\x1a\x1f.e3rg.memory.v1.PutClipResponse(\x01\x12S\n\nPutTimings\x12!.e3rg.memory.v1.PutTimingsRequest\x1a\".e3rg.memory.v1.PutTimingsResponse\x12L\n\x07GetClip\x12\x1e.e3rg.memory.v1.GetClipRequest\x1a\x1f.e3rg.memory.v1.GetClipResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/memory/v1/memory.proto\x12\x0e\x65\x33rg.memory.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\x1a\x1f\x65\x33rg/memory/v1/identities.proto\"\xb0\x03\n\x04Turn\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tuser_text\x18\x02 \x01(\t\x12\x14\n\x0cuser_emotion\x18\x03 \x01(\t\x12\x12\n\nreply_text\x18\x04 \x01(\t\x12\x15\n\rreply_emotion\x18\x05 \x01(\t\x12\x16\n\x0euser_intensity\x18\x06 \x01(\x02\x12\x13\n\x0bvote_record\x18\x07 \x01(\x0c\x12\x34\n\x08variants\x18\x08 \x03(\x0b\x32\".e3rg.memory.v1.Turn.VariantsEntry\x12\x35\n\ttimings_s\x18\t \x03(\x0b\x32\".e3rg.memory.v1.Turn.TimingsSEntry\x12\x11\n\tsaid_at_s\x18\n \x01(\x01\x12#\n\x05\x63lips\x18\x0b \x03(\x0b\x32\x14.e3rg.memory.v1.Clip\x12\x14\n\x0c\x63onversation\x18\x0c \x01(\t\x1a/\n\rVariantsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rTimingsSEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"R\n\x04\x43lip\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.e3rg.memory.v1.ClipKind\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\"\xd4\x01\n\nTrajectory\x12\r\n\x05label\x18\x01 \x01(\t\x12\x38\n\x07weights\x18\x02 \x03(\x0b\x32\'.e3rg.memory.v1.Trajectory.WeightsEntry\x12\x0f\n\x07valence\x18\x03 \x01(\x02\x12\x0f\n\x07\x61rousal\x18\x04 \x01(\x02\x12\x16\n\x0evalence_change\x18\x05 \x01(\x02\x12\x13\n\x0bhalf_life_s\x18\x06 \x01(\x01\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"\x11\n\x0fGetStoreRequest\"L\n\x10GetStoreResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x0f\n\x07problem\x18\x02 \x01(\t\"\x8b\x01\n\rRecallRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x03 \x01(\t\x12\x16\n\tturns_max\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06person\x18\x05 \x01(\t\x12\x0c\n\x04uses\x18\x06 \x03(\tB\x0c\n\n_turns_max\"\x98\x02\n\x0eRecallResponse\x12*\n\x08identity\x18\x01 \x01(\x0b\x32\x18.e3rg.memory.v1.Identity\x12\x31\n\x0c\x65motion_bank\x18\x02 \x01(\x0b\x32\x1b.e3rg.memory.v1.EmotionBank\x12#\n\x05turns\x18\x03 \x03(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12.\n\ntrajectory\x18\x05 \x01(\x0b\x32\x1a.e3rg.memory.v1.Trajectory\x12\x0f\n\x07stale_s\x18\x06 \x01(\x01\x12\x19\n\x11person_generation\x18\x07 \x01(\t\x12\x0f\n\x07\x64\x61maged\x18\x08 \x03(\t\"\xea\x01\n\rSearchRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x15\n\x08hits_max\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x16\n\x0esimilarity_min\x18\x07 \x01(\x02\x12\x11\n\tage_max_s\x18\x08 \x01(\x01\x12\x15\n\ruser_emotions\x18\t \x03(\t\x12\x0f\n\x07without\x18\n \x03(\t\x12\x0c\n\x04here\x18\x0b \x01(\tB\x0b\n\t_hits_max\"P\n\x03Hit\x12\"\n\x04turn\x18\x01 \x01(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x12\n\nsimilarity\x18\x02 \x01(\x02\x12\x11\n\tturns_ago\x18\x03 \x01(\r\"I\n\x0eSearchResponse\x12!\n\x04hits\x18\x01 \x03(\x0b\x32\x13.e3rg.memory.v1.Hit\x12\x14\n\x0cmodel_digest\x18\x02 \x01(\t\"\xb5\x01\n\x0fRememberRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x03 \x01(\t\x12\"\n\x04turn\x18\x04 \x01(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x0e\n\x06person\x18\x05 \x01(\t\x12\x1b\n\x13identity_generation\x18\x06 \x01(\t\x12\x19\n\x11person_generation\x18\x07 \x01(\t\"\x12\n\x10RememberResponse\"\x81\x01\n\x10ListTurnsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x11\n\tpage_size\x18\x05 \x01(\r\x12\x12\n\npage_token\x18\x06 \x01(\t\"Q\n\x11ListTurnsResponse\x12#\n\x05turns\x18\x01 \x03(\x0b\x32\x14.e3rg.memory.v1.Turn\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa1\x01\n\rPutClipHeader\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04turn\x18\x05 \x01(\t\x12&\n\x04kind\x18\x06 \x01(\x0e\x32\x18.e3rg.memory.v1.ClipKind\x12\x12\n\nsize_bytes\x18\x07 \x01(\x04\"\\\n\x0ePutClipRequest\x12/\n\x06header\x18\x01 \x01(\x0b\x32\x1d.e3rg.memory.v1.PutClipHeaderH\x00\x12\x11\n\x07\x63ontent\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"5\n\x0fPutClipResponse\x12\"\n\x04\x63lip\x18\x01 \x01(\x0b\x32\x14.e3rg.memory.v1.Clip\"\xde\x01\n\x11PutTimingsRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04turn\x18\x05 \x01(\t\x12\x42\n\ttimings_s\x18\x06 \x03(\x0b\x32/.e3rg.memory.v1.PutTimingsRequest.TimingsSEntry\x1a/\n\rTimingsSEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x14\n\x12PutTimingsResponse\"\x8e\x01\n\x0eGetClipRequest\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x0e\n\x06person\x18\x03 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x04 \x01(\t\x12\x0c\n\x04turn\x18\x05 \x01(\t\x12&\n\x04kind\x18\x06 \x01(\x0e\x32\x18.e3rg.memory.v1.ClipKind\"\"\n\x0fGetClipResponse\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c*P\n\x08\x43lipKind\x12\x19\n\x15\x43LIP_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43LIP_KIND_SPEECH\x10\x01\x12\x13\n\x0f\x43LIP_KIND_VIDEO\x10\x02\x32\x82\x05\n\rMemoryService\x12M\n\x08GetStore\x12\x1f.e3rg.memory.v1.GetStoreRequest\x1a .e3rg.memory.v1.GetStoreResponse\x12G\n\x06Recall\x12\x1d.e3rg.memory.v1.RecallRequest\x1a\x1e.e3rg.memory.v1.RecallResponse\x12G\n\x06Search\x12\x1d.e3rg.memory.v1.SearchRequest\x1a\x1e.e3rg.memory.v1.SearchResponse\x12M\n\x08Remember\x12\x1f.e3rg.memory.v1.RememberRequest\x1a .e3rg.memory.v1.RememberResponse\x12P\n\tListTurns\x12 .e3rg.memory.v1.ListTurnsRequest\x1a!.e3rg.memory.v1.ListTurnsResponse\x12L\n\x07PutClip\x12\x1e.e3rg.memory.v1.PutClipRequest\x1a\x1f.e3rg.memory.v1.PutClipResponse(\x01\x12S\n\nPutTimings\x12!.e3rg.memory.v1.PutTimingsRequest\x1a\".e3rg.memory.v1.PutTimingsResponse\x12L\n\x07GetClip\x12\x1e.e3rg.memory.v1.GetClipRequest\x1a\x1f.e3rg.memory.v1.GetClipResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,8 +41,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TRAJECTORY_WEIGHTSENTRY']._serialized_options = b'8\001'
   _globals['_PUTTIMINGSREQUEST_TIMINGSSENTRY']._loaded_options = None
   _globals['_PUTTIMINGSREQUEST_TIMINGSSENTRY']._serialized_options = b'8\001'
-  _globals['_CLIPKIND']._serialized_start=2801
-  _globals['_CLIPKIND']._serialized_end=2881
+  _globals['_CLIPKIND']._serialized_start=2919
+  _globals['_CLIPKIND']._serialized_end=2999
   _globals['_TURN']._serialized_start=110
   _globals['_TURN']._serialized_end=542
   _globals['_TURN_VARIANTSENTRY']._serialized_start=446
@@ -58,41 +58,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTOREREQUEST']._serialized_start=843
   _globals['_GETSTOREREQUEST']._serialized_end=860
   _globals['_GETSTORERESPONSE']._serialized_start=862
-  _globals['_GETSTORERESPONSE']._serialized_end=921
-  _globals['_RECALLREQUEST']._serialized_start=924
-  _globals['_RECALLREQUEST']._serialized_end=1063
-  _globals['_RECALLRESPONSE']._serialized_start=1066
-  _globals['_RECALLRESPONSE']._serialized_end=1302
-  _globals['_SEARCHREQUEST']._serialized_start=1305
-  _globals['_SEARCHREQUEST']._serialized_end=1539
-  _globals['_HIT']._serialized_start=1541
-  _globals['_HIT']._serialized_end=1621
-  _globals['_SEARCHRESPONSE']._serialized_start=1623
-  _globals['_SEARCHRESPONSE']._serialized_end=1696
-  _globals['_REMEMBERREQUEST']._serialized_start=1698
-  _globals['_REMEMBERREQUEST']._serialized_end=1823
-  _globals['_REMEMBERRESPONSE']._serialized_start=1825
-  _globals['_REMEMBERRESPONSE']._serialized_end=1843
-  _globals['_LISTTURNSREQUEST']._serialized_start=1846
-  _globals['_LISTTURNSREQUEST']._serialized_end=1975
-  _globals['_LISTTURNSRESPONSE']._serialized_start=1977
-  _globals['_LISTTURNSRESPONSE']._serialized_end=2058
-  _globals['_PUTCLIPHEADER']._serialized_start=2061
-  _globals['_PUTCLIPHEADER']._serialized_end=2222
-  _globals['_PUTCLIPREQUEST']._serialized_start=2224
-  _globals['_PUTCLIPREQUEST']._serialized_end=2316
-  _globals['_PUTCLIPRESPONSE']._serialized_start=2318
-  _globals['_PUTCLIPRESPONSE']._serialized_end=2371
-  _globals['_PUTTIMINGSREQUEST']._serialized_start=2374
-  _globals['_PUTTIMINGSREQUEST']._serialized_end=2596
+  _globals['_GETSTORERESPONSE']._serialized_end=938
+  _globals['_RECALLREQUEST']._serialized_start=941
+  _globals['_RECALLREQUEST']._serialized_end=1080
+  _globals['_RECALLRESPONSE']._serialized_start=1083
+  _globals['_RECALLRESPONSE']._serialized_end=1363
+  _globals['_SEARCHREQUEST']._serialized_start=1366
+  _globals['_SEARCHREQUEST']._serialized_end=1600
+  _globals['_HIT']._serialized_start=1602
+  _globals['_HIT']._serialized_end=1682
+  _globals['_SEARCHRESPONSE']._serialized_start=1684
+  _globals['_SEARCHRESPONSE']._serialized_end=1757
+  _globals['_REMEMBERREQUEST']._serialized_start=1760
+  _globals['_REMEMBERREQUEST']._serialized_end=1941
+  _globals['_REMEMBERRESPONSE']._serialized_start=1943
+  _globals['_REMEMBERRESPONSE']._serialized_end=1961
+  _globals['_LISTTURNSREQUEST']._serialized_start=1964
+  _globals['_LISTTURNSREQUEST']._serialized_end=2093
+  _globals['_LISTTURNSRESPONSE']._serialized_start=2095
+  _globals['_LISTTURNSRESPONSE']._serialized_end=2176
+  _globals['_PUTCLIPHEADER']._serialized_start=2179
+  _globals['_PUTCLIPHEADER']._serialized_end=2340
+  _globals['_PUTCLIPREQUEST']._serialized_start=2342
+  _globals['_PUTCLIPREQUEST']._serialized_end=2434
+  _globals['_PUTCLIPRESPONSE']._serialized_start=2436
+  _globals['_PUTCLIPRESPONSE']._serialized_end=2489
+  _globals['_PUTTIMINGSREQUEST']._serialized_start=2492
+  _globals['_PUTTIMINGSREQUEST']._serialized_end=2714
   _globals['_PUTTIMINGSREQUEST_TIMINGSSENTRY']._serialized_start=495
   _globals['_PUTTIMINGSREQUEST_TIMINGSSENTRY']._serialized_end=542
-  _globals['_PUTTIMINGSRESPONSE']._serialized_start=2598
-  _globals['_PUTTIMINGSRESPONSE']._serialized_end=2618
-  _globals['_GETCLIPREQUEST']._serialized_start=2621
-  _globals['_GETCLIPREQUEST']._serialized_end=2763
-  _globals['_GETCLIPRESPONSE']._serialized_start=2765
-  _globals['_GETCLIPRESPONSE']._serialized_end=2799
-  _globals['_MEMORYSERVICE']._serialized_start=2884
-  _globals['_MEMORYSERVICE']._serialized_end=3526
+  _globals['_PUTTIMINGSRESPONSE']._serialized_start=2716
+  _globals['_PUTTIMINGSRESPONSE']._serialized_end=2736
+  _globals['_GETCLIPREQUEST']._serialized_start=2739
+  _globals['_GETCLIPREQUEST']._serialized_end=2881
+  _globals['_GETCLIPRESPONSE']._serialized_start=2883
+  _globals['_GETCLIPRESPONSE']._serialized_end=2917
+  _globals['_MEMORYSERVICE']._serialized_start=3002
+  _globals['_MEMORYSERVICE']._serialized_end=3644
 # @@protoc_insertion_point(module_scope)

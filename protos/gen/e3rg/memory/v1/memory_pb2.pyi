@@ -97,10 +97,12 @@ class GetStoreRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStoreResponse(_message.Message):
-    __slots__ = ("card",)
+    __slots__ = ("card", "problem")
     CARD_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     card: _common_pb2.ModelCard
-    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
+    problem: str
+    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
     __slots__ = ("tenant", "identity", "conversation", "turns_max", "person", "uses")
@@ -119,20 +121,24 @@ class RecallRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turns_max: _Optional[int] = ..., person: _Optional[str] = ..., uses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash", "trajectory", "stale_s")
+    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash", "trajectory", "stale_s", "person_generation", "damaged")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     EMOTION_BANK_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
     TRAJECTORY_FIELD_NUMBER: _ClassVar[int]
     STALE_S_FIELD_NUMBER: _ClassVar[int]
+    PERSON_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     identity: _identities_pb2.Identity
     emotion_bank: _identities_pb2.EmotionBank
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
     ontology_hash: str
     trajectory: Trajectory
     stale_s: float
-    def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ...) -> None: ...
+    person_generation: str
+    damaged: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ..., person_generation: _Optional[str] = ..., damaged: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
     __slots__ = ("tenant", "identity", "person", "conversation", "text", "hits_max", "similarity_min", "age_max_s", "user_emotions", "without", "here")
@@ -179,18 +185,22 @@ class SearchResponse(_message.Message):
     def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model_digest: _Optional[str] = ...) -> None: ...
 
 class RememberRequest(_message.Message):
-    __slots__ = ("tenant", "identity", "conversation", "turn", "person")
+    __slots__ = ("tenant", "identity", "conversation", "turn", "person", "identity_generation", "person_generation")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     PERSON_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PERSON_GENERATION_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     identity: str
     conversation: str
     turn: Turn
     person: str
-    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., person: _Optional[str] = ...) -> None: ...
+    identity_generation: str
+    person_generation: str
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., person: _Optional[str] = ..., identity_generation: _Optional[str] = ..., person_generation: _Optional[str] = ...) -> None: ...
 
 class RememberResponse(_message.Message):
     __slots__ = ()

@@ -101,6 +101,8 @@ class MemoryServiceServicer(object):
     def Recall(self, request, context):
         """Recalls an identity with its emotion bank, the last turns of a conversation, and how it felt.
 
+        Without consent to keep_turns nothing of conversations is recalled.
+
         Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when its consent lacks one of `uses`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -156,7 +158,7 @@ class MemoryServiceServicer(object):
     def GetClip(self, request, context):
         """Reads the speech or the video of a turn.
 
-        Errors: NOT_FOUND when there is none.
+        Errors: NOT_FOUND when there is none; FAILED_PRECONDITION without consent to clone_voice, or to animate_face.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,6 +39,8 @@ class MemoryServiceStub:
     ]
     """Recalls an identity with its emotion bank, the last turns of a conversation, and how it felt.
 
+    Without consent to keep_turns nothing of conversations is recalled.
+
     Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when its consent lacks one of `uses`.
     """
 
@@ -94,7 +96,7 @@ class MemoryServiceStub:
     ]
     """Reads the speech or the video of a turn.
 
-    Errors: NOT_FOUND when there is none.
+    Errors: NOT_FOUND when there is none; FAILED_PRECONDITION without consent to clone_voice, or to animate_face.
     """
 
 class MemoryServiceAsyncStub:
@@ -117,6 +119,8 @@ class MemoryServiceAsyncStub:
         e3rg.memory.v1.memory_pb2.RecallResponse,
     ]
     """Recalls an identity with its emotion bank, the last turns of a conversation, and how it felt.
+
+    Without consent to keep_turns nothing of conversations is recalled.
 
     Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when its consent lacks one of `uses`.
     """
@@ -173,7 +177,7 @@ class MemoryServiceAsyncStub:
     ]
     """Reads the speech or the video of a turn.
 
-    Errors: NOT_FOUND when there is none.
+    Errors: NOT_FOUND when there is none; FAILED_PRECONDITION without consent to clone_voice, or to animate_face.
     """
 
 class MemoryServiceServicer(metaclass=abc.ABCMeta):
@@ -200,6 +204,8 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[e3rg.memory.v1.memory_pb2.RecallResponse, collections.abc.Awaitable[e3rg.memory.v1.memory_pb2.RecallResponse]]:
         """Recalls an identity with its emotion bank, the last turns of a conversation, and how it felt.
+
+        Without consent to keep_turns nothing of conversations is recalled.
 
         Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION when its consent lacks one of `uses`.
         """
@@ -268,7 +274,7 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[collections.abc.Iterator[e3rg.memory.v1.memory_pb2.GetClipResponse], collections.abc.AsyncIterator[e3rg.memory.v1.memory_pb2.GetClipResponse]]:
         """Reads the speech or the video of a turn.
 
-        Errors: NOT_FOUND when there is none.
+        Errors: NOT_FOUND when there is none; FAILED_PRECONDITION without consent to clone_voice, or to animate_face.
         """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -8,9 +8,9 @@ archive in which they do not. So it is read here no further than to its last fil
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from e3rg.memory.v1 import identities_pb2 as pb
 from orchestrator.identities import Examiner, check_declared, check_first, content_of
@@ -34,8 +34,8 @@ class _Profile:
 
 @dataclass(frozen=True)
 class _File:
-    digest: str
-    size_bytes: int
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    size_bytes: Annotated[int, Field(ge=0, lt=1 << 63)]
     kind: Literal["portrait", "voice", "film"]
 
 
@@ -70,11 +70,14 @@ class ArchiveExaminer:
         first = await anext(parts, pb.ImportIdentityRequest())
         check_first(first)
         yield first
-        async for part in parts:
-            async with aclosing(self._examine(content_of(part))) as pieces:
-                async for piece in pieces:
-                    yield pb.ImportIdentityRequest(content=piece)
-            yield part
+        try:
+            async for part in parts:
+                async with aclosing(self._examine(content_of(part))) as pieces:
+                    async for piece in pieces:
+                        yield pb.ImportIdentityRequest(content=piece)
+                yield part
+        finally:
+            self._reader.close()
 
     async def _examine(self, piece: bytes) -> AsyncGenerator[bytes]:
         """Examines the files that are whole with this piece; yields as `Examiner.check` does."""

@@ -77,7 +77,7 @@ class Examiner:
             InvalidRequest: It is such a one.
         """
         if language and language not in (spoken := (await self._tts.model()).languages):
-            problem = f"{language!r} is not spoken by the voice; use one of: {', '.join(spoken)}"
+            problem = f"{language[:80]!a} is not spoken by the voice; use one of: {', '.join(spoken)}"
             raise InvalidRequest(field, problem)
 
     async def _files(
@@ -94,6 +94,7 @@ class Examiner:
                 if piece is None:
                     problem = f"{len(content)} of {file.size_bytes} bytes came; send all files whole, in this order"
                     raise InvalidRequest(name, problem)
+                yield b""  # A caller may take longer for a file than the memory waits for anything.
                 content += piece[:lacking]
                 rest = piece[lacking:]
             whole = bytes(content)

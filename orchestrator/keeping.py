@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import math
 import time
 import uuid
 import wave
@@ -18,7 +19,9 @@ from services.common.errors import DeadlineExceeded, NotReady, Overloaded, Servi
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
 """Pauses before a memory that cannot keep something now is asked again."""
 TRY_S_MIN = 0.25
-"""The least that one try gets, however late it is."""
+"""Nobody tries again who would get less: the answer would not come, and the reason be lost."""
+TIMINGS_S_MAX = 2.0
+"""So long, at most, is tried to keep how long the stages took: the reply was heard by then, and `done` waits."""
 VOTE_RECORD_BYTES_MAX = 64 << 10
 CLIP_BYTES_MAX = 64 << 20
 WAV_HEADER_BYTES = 44
@@ -119,14 +122,14 @@ class Keeper:
         self._report.time("remember", start_s)
         return turn.id
 
-    async def _until_kept(self, keep: Callable[[float], Awaitable[None]]) -> None:
-        """Calls `keep` with the seconds that it has, until it succeeds or the turn's time is over."""
-        pause_s = RETRY_S_MIN
+    async def _until_kept(self, keep: Callable[[float], Awaitable[None]], seconds_max: float = math.inf) -> None:
+        """Calls `keep` with the seconds that it has, until it succeeds or they, or the turn's time, are over."""
+        pause_s, end_s = RETRY_S_MIN, time.monotonic() + seconds_max
         while True:
             try:
-                return await keep(max(self._left_s(), TRY_S_MIN))
+                return await keep(min(self._left_s(), end_s - time.monotonic()))
             except (DeadlineExceeded, NotReady, Overloaded):
-                if self._left_s() <= pause_s:
+                if min(self._left_s(), end_s - time.monotonic()) <= pause_s + TRY_S_MIN:
                     raise
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
@@ -173,7 +176,7 @@ class Keeper:
             timings_s=self._report.took_s,
         )
         try:
-            await self._until_kept(lambda timeout_s: self._stage.keep_timings(request, timeout_s))
+            await self._until_kept(lambda timeout_s: self._stage.keep_timings(request, timeout_s), TIMINGS_S_MAX)
         except ServiceError as error:
             self._report.degrade("keep_timings", "how long the last stages took", str(error))
 

@@ -46,6 +46,8 @@ STORED_REPLIES = {
 
 FAREWELL_S = 0.5
 """What a turn needs to end well after its film is given up for lack of time."""
+LAST_WORD_S = 0.25
+"""What it needs of that after the last try to keep something: `done` comes all the same."""
 
 Result = TypeVar("Result")
 
@@ -115,7 +117,7 @@ class _Turn:
         self.report = Report()
         self._end_s = self.report.received_s + pipeline.turn_deadline_s
         self._recaller = Recaller(pipeline.memory, header, self.report)
-        self._keeper = Keeper(pipeline.memory, header, self.report, self._left_s)
+        self._keeper = Keeper(pipeline.memory, header, self.report, lambda: self._left_s(LAST_WORD_S))
 
     async def run(self) -> None:
         """Lives through the turn; whatever happens, no stage is left working."""
@@ -327,11 +329,11 @@ class _Turn:
         keeping = self._pipeline.memory.keep_derived(self._header.tenant, identity, digests, model_digest, content)
         self._derived.append(self._start(keeping))
 
-    def _left_s(self) -> float:
+    def _left_s(self, farewell_s: float = FAREWELL_S) -> float:
         """How many seconds a stage may still take so that the turn can end in time, its loss included."""
         allowed_s = self._end_s - time.monotonic()
         remaining_s = rpc.remaining_s()
-        return max(0.0, (allowed_s if remaining_s is None else min(allowed_s, remaining_s)) - FAREWELL_S)
+        return max(0.0, (allowed_s if remaining_s is None else min(allowed_s, remaining_s)) - farewell_s)
 
     def _start(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.create_task(coroutine)

@@ -39,7 +39,7 @@ class Door:
         return await respond(self.stub, header(text, **{**TALK, "output": pb.OUTPUT_TEXT, **fields}))
 
     async def added(self) -> identities.Identity:
-        return (await self.memory.identities.AddIdentity(iter(_addition()), timeout=20)).identity
+        return (await self.memory.identities.AddIdentity(iter(addition()), timeout=20)).identity
 
     async def exported(self) -> bytes:
         request = identities.ExportIdentityRequest(tenant=TENANT, identity="ada")
@@ -76,7 +76,7 @@ async def _serving(store: FakeStore, wheel: Wheel) -> AsyncIterator[Served]:
     await asyncio.to_thread(threads.close)
 
 
-def _addition() -> list[identities.AddIdentityRequest]:
+def addition() -> list[identities.AddIdentityRequest]:
     files = ((identities.REFERENCE_KIND_PORTRAIT, PORTRAIT), (identities.REFERENCE_KIND_VOICE, VOICE))
     head = identities.AddIdentityHeader(
         tenant=TENANT,

@@ -62,10 +62,13 @@ def unpacked(pieces: Iterator[bytes], bytes_max: Callable[[str], int]) -> Iterat
         TooLarge: A member is.
     """
     reader = Reader(bytes_max)
-    for piece in pieces:
-        yield from reader.read(piece)
-        if reader.at_end:
-            return
+    try:
+        for piece in pieces:
+            yield from reader.read(piece)
+            if reader.at_end:
+                return
+    finally:
+        reader.close()
     raise InvalidRequest("archive", "it ends too early; send it whole, as an export wrote it")
 
 
@@ -95,6 +98,11 @@ class Reader:
             yield member
         self.at_end = True
 
+    def close(self) -> None:
+        """Holds nothing any more, without waiting for the garbage collector: there may be a file in it."""
+        self._members.close()
+        self._held.clear()
+
     def _read(self) -> Generator[Member | None, None, None]:
         """Yields the members, and None whenever more bytes are needed."""
         while info := (yield from self._header()):
@@ -108,11 +116,14 @@ class Reader:
             if name in self._names:
                 raise _wrong(name, "it is there twice")
             self._names.add(name)
-            content = yield from self._content(info, self._bytes_max(name), name)
-            member = Member(name, content, headers.get(_MEDIA_TYPE, ""))
-            if _seal(member) != headers.get(_SEAL):
-                raise _wrong(name, f"its seal is not the one of its pax header ({_SEAL})")
-            yield member
+            yield (yield from self._member(name, info, headers))  # No name holds it: the next one may be late.
+
+    def _member(self, name: str, info: tarfile.TarInfo, headers: dict[str, str]) -> Generator[None, None, Member]:
+        content = yield from self._content(info, self._bytes_max(name), name)
+        member = Member(name, content, headers.get(_MEDIA_TYPE, ""))
+        if _seal(member) != headers.get(_SEAL):
+            raise _wrong(name, f"its seal is not the one of its pax header ({_SEAL})")
+        return member
 
     def _header(self) -> Generator[None, None, tarfile.TarInfo | None]:
         """Returns what a header says; None at the end of the archive, which is two empty blocks."""
@@ -144,7 +155,9 @@ class Reader:
 
 
 def _seal(member: Member) -> str:
-    return hashlib.sha256(f"{member.name}\n{member.media_type}\n".encode() + member.content).hexdigest()
+    digest = hashlib.sha256(f"{member.name}\n{member.media_type}\n".encode())
+    digest.update(member.content)  # Not joined: that would be a copy of a whole file.
+    return digest.hexdigest()
 
 
 def _pax(content: bytes) -> dict[str, str]:

@@ -1,20 +1,24 @@
 """No archive gets through the door with a file that voice and face have not looked at."""
 
 import asyncio
+import gc
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
 import pytest
 
 from e3rg.memory.v1 import identities_pb2 as identities
+from orchestrator.identities import HEARTBEAT_S
 from services.common.errors import BackendFailed
-from services.common.tar import Member, packed
+from services.common.tar import Member, Reader, packed
+from services.memory.wire.uploads import SILENCE_S_MAX
 from tests.archiving import members
 from tests.deployment import PORTRAIT, VOICE, Cast, deployed
-from tests.door import TENANT, Door, opened
+from tests.door import TENANT, Door, addition, opened
 from tests.fake_memory import FakeMemory
 from tests.fakes import Gate, fail
 from tests.memory_service import Stubs
@@ -106,6 +110,14 @@ def file(**changes: object) -> dict[str, object]:
         (about(references=[file()] * 17), r"archive: identity.json.references: 17 files; send 1 to 16"),
         (about(references=[file(kind="song")]), r"archive: its member 'identity.json': references.0.kind: "),
         (about(references=[file(size_bytes=1 << 30)]), r"references\[0\].size_bytes: 1073741824; send 1 to 16777216"),
+        (
+            about(references=[file(size_bytes=-1)]),
+            r"references.0.size_bytes: Input should be greater",
+        ),
+        (about(references=[file(size_bytes=1 << 64)]), r"references.0.size_bytes: Input should be less than"),
+        (about(references=[file(digest="x" * 100_000)]), r"references.0.digest: String should match"),
+        (about(profile={"language": "x" * 100_000}), r"profile.language: 'x{80}' is not spoken by the voice"),
+        (about(more="x" * (1 << 20)), r"has 10\d+ bytes; at most 1048576 are allowed"),
         (about(profile="Ada"), "archive: its member 'identity.json': profile: "),
     ],
 )
@@ -179,12 +191,45 @@ async def test_while_voice_is_busy_the_memory_is_told_that_more_will_come(door: 
         await asking
 
 
+async def test_a_caller_that_takes_long_for_a_file_is_not_given_up_by_the_memory(door: Door) -> None:
+    memory = AwaitingMemory()  # type: ignore[abstract] # the rest is not asked
+    async with deployed(Cast(memory=memory)) as deployment:
+        stubs = Stubs(deployment.served["orchestrator"].channel)
+        header, *files = addition()
+
+        async def parts() -> AsyncIterator[identities.AddIdentityRequest]:
+            yield header
+            for file in files:
+                yield identities.AddIdentityRequest(content=file.content[:9])
+                await memory.was_told_to_wait.wait()
+                memory.was_told_to_wait.clear()
+                yield identities.AddIdentityRequest(content=file.content[9:])
+
+        await stubs.identities.AddIdentity(parts(), timeout=10)
+
+
+def test_the_memory_hears_of_a_look_before_it_loses_patience() -> None:
+    assert HEARTBEAT_S <= SILENCE_S_MAX / 3
+
+
 async def test_a_look_that_fails_keeps_nothing(door: Door) -> None:
     archive, before = await door.exported(), dict(door.store.objects)
     door.cast.voice.before = fail(BackendFailed("secret"))
     with refused(grpc.StatusCode.INTERNAL, "internal error"):
         await door.imported(archive)
     assert door.store.objects == before
+
+
+async def test_an_archive_that_was_cut_short_is_held_no_longer(door: Door) -> None:
+    archive = await door.exported()
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(grpc.aio.AioRpcError):
+            await door.imported(archive[: len(archive) // 2])
+        assert not any(each._held for each in gc.get_objects() if isinstance(each, Reader))
+    finally:
+        gc.enable()
 
 
 async def test_cancelling_ends_the_look_and_keeps_nothing(door: Door, calls: CallLog) -> None:

@@ -147,6 +147,10 @@ WHO = identities.GetIdentityRequest(tenant="default", identity="ada")
 METHODS = [(service, method) for service in SERVICES for method in service.methods]
 
 
+def test_what_only_turns_do_is_for_the_services_within() -> None:
+    assert {"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"} == WITHIN
+
+
 @pytest.mark.parametrize(("service", "method"), METHODS, ids=[f"{one.name}.{two.name}" for one, two in METHODS])
 async def test_every_method_reaches_the_memory_or_is_said_to_be_for_the_services_within(
     channel: grpc.aio.Channel, calls: CallLog, service: ServiceDescriptor, method: MethodDescriptor

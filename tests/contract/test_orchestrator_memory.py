@@ -259,6 +259,32 @@ async def test_cancelling_a_turn_ends_the_wait_for_the_memory(stub: "Stub", cast
     assert [ended.status for ended in await calls.ended("Respond")] == ["CANCELLED"]
 
 
+@pytest.mark.parametrize("output", [TEXT, AUDIO, pb.OUTPUT_VIDEO])
+async def test_a_memory_that_falls_silent_at_the_end_of_a_turn_takes_nothing_of_it(
+    cast: Cast, output: "pb.Output"
+) -> None:
+    cast.turn_deadline_s = 2.0
+    silent = Gate()
+    cast.memory.before = lambda method: silent(method) if method in ("PutClip", "PutTimings") else None
+    async with deployed(cast) as deployment:
+        stub = typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(deployment.served["orchestrator"].channel))
+        turn = await respond(stub, header(conversation="talk", keep_clips=output != TEXT, output=output))
+        silent.open()
+    assert turn.done.turn
+    assert ("keep_timings", "how long the last stages took") in lost(turn)
+
+
+async def test_nobody_waits_long_for_times_that_cannot_be_kept(cast: Cast) -> None:
+    cast.turn_deadline_s = 600
+    cast.memory.before = silent = Gate("PutTimings")
+    async with deployed(cast) as deployment:
+        stub = typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(deployment.served["orchestrator"].channel))
+        call = stub.Respond(iter([header(conversation="talk", output=TEXT)]))  # no deadline of the caller's own
+        assert (await until(call, "degraded")).degraded.stage == "keep_timings"
+        assert (await until(call, "done")).done.turn
+        silent.open()
+
+
 # Clips
 
 

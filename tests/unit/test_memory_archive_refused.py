@@ -110,6 +110,11 @@ REFUSED: dict[str, tuple[Repack, str]] = {
     "a look-alike": (added("referenceѕ/" + "0" * 64), "cannot be read|is none that an export writes"),  # noqa: RUF001
     "a line feed": (added(f"references/{'0' * 64}\n"), "is none that an export writes"),
     "vectors": (added("people/p-ann/vectors/0"), "is none that an export writes"),
+    "an archive without its files": (lambda listed: listed[:1], "references/[0-9a-f]{64}' is missing"),
+    "a digest that is none": (
+        replaced("identity.json", lambda content: content.replace(b'"digest":"', b'"digest":"' + b"x" * 20_000, 1)),
+        r"identity.json.references\[0\].digest: .{0,100} is not a SHA-256",
+    ),
     "an unknown emotion": (added("emotions/voice/grumpy"), "'grumpy' is unknown"),
     "what a model is said to have derived": (
         added(f"derived/portrait/{'0' * 64}-{'1' * 64}"),

@@ -105,6 +105,14 @@ def test_a_page_of_identities_of_whom_much_is_said_fits_into_a_message(fake: Fak
     assert seen == [f"a{number:03d}" for number in range(200)]
 
 
+def test_a_head_that_is_larger_than_a_page_is_one(fake: FakeStore) -> None:
+    for name in ("a", "b"):
+        fake.put(keys.head(TENANT, name), bytes(1 << 21))
+    registry(fake).add(TENANT, replace(ADA, id="c"))
+    pages = [told(registry(fake).identities(TENANT, 50, after)) for after in ("", "a", "b")]
+    assert pages == [([], ["a"], "a"), ([], ["b"], "b"), (["c"], [], "")]
+
+
 def told(page: Page) -> tuple[list[str], list[str], str]:
     return [identity.id for identity in page.identities], [each.id for each in page.damaged], page.following
 

@@ -9,7 +9,7 @@ import emotions
 from services.common.errors import InvalidRequest
 from services.common.tar import Member, unpacked
 from services.memory.archive.archive_format import ABOUT, EXEMPLARS, SAID, About, Said, about, bytes_max, lines, match
-from services.memory.checks import check_choice, check_id, check_media_type, check_profile
+from services.memory.checks import check_choice, check_digest, check_id, check_media_type, check_profile
 from services.memory.domain import ClipKind, Exemplar, File, Generator, Identity, Reference
 from services.memory.forgetting.leaving import Leaving
 from services.memory.keys import Scope, Talk
@@ -79,6 +79,8 @@ class Importing:
         check_grants(f"{ABOUT}.grants", who.grants)
         field = f"{ABOUT}.references"
         file_checks.check_declared(field, [(each.kind, each.size_bytes) for each in who.references], whole=True)
+        for index, each in enumerate(who.references):
+            check_digest(f"{field}[{index}].digest", each.digest)
         if len({each.digest for each in who.references}) < len(who.references):
             raise InvalidRequest(field, "a file is there twice")
         if not who.grants:

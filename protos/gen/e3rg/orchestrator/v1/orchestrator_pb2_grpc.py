@@ -27,9 +27,9 @@ if _version_not_supported:
 
 class OrchestratorServiceStub(object):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
-    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
-    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
+    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
+    that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -55,9 +55,9 @@ class OrchestratorServiceStub(object):
 
 class OrchestratorServiceServicer(object):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
-    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
-    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
+    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
+    that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -107,9 +107,9 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class OrchestratorService(object):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
-    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
-    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
+    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
+    that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.

@@ -19,9 +19,9 @@ class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type:
 
 class OrchestratorServiceStub:
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
-    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
-    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
+    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
+    that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -50,9 +50,9 @@ class OrchestratorServiceStub:
 
 class OrchestratorServiceAsyncStub:
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
-    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
-    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
+    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
+    that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.
@@ -80,9 +80,9 @@ class OrchestratorServiceAsyncStub:
 
 class OrchestratorServiceServicer(metaclass=abc.ABCMeta):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an identity is
-    added or changed, voice and face look at every file that comes: INVALID_ARGUMENT names the one that cannot be used
-    (`header.references[i]`, `header.added[i]`). The files of an archive are not looked at again.
+    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
+    that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
     Errors of every RPC: UNAVAILABLE while starting or draining, or when a needed service cannot be reached
     (retry); DEADLINE_EXCEEDED; INTERNAL.

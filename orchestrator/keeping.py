@@ -87,6 +87,7 @@ class Keeper:
 
     async def remember(
         self,
+        recalled: memory.RecallResponse,
         understood: understanding.UnderstandResponse,
         reply: str,
         reply_emotion: common.Emotion,
@@ -113,6 +114,9 @@ class Keeper:
             person=header.person,
             conversation=header.conversation,
             turn=turn,
+            # Erased since, they are not to find these words again, nor anybody else of that name.
+            identity_generation=recalled.identity.generation,
+            person_generation=recalled.person_generation,
         )
         try:
             await self._until_kept(lambda timeout_s: self._stage.remember(request, timeout_s))

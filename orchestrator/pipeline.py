@@ -151,7 +151,7 @@ class _Turn:
         filming = self._start(self._film(recalled.identity, delivery))
         text, record = await self._write(understood, recalled, await searching, delivery)
         variants = variants_of(understood, self._cards)
-        remembering = self._start(self._keeper.remember(understood, text, delivery.emotion, variants))
+        remembering = self._start(self._keeper.remember(recalled, understood, text, delivery.emotion, variants))
         await asyncio.gather(speaking, filming)
         if self._derived:
             await asyncio.wait(self._derived, timeout=self._left_s())

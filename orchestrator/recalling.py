@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -101,8 +101,8 @@ class Recaller:
         text = (self._header.text.strip() or (await understanding).text)[:TEXT_CHARS_MAX]
         start_s = time.monotonic()
         turns, examples = await asyncio.gather(
-            self._in_time(self._turns(recalled, text), understood, "earlier turns that are like the message"),
-            self._in_time(self._examples(text), understood, "examples of answers"),
+            self._in_time(lambda: self._turns(recalled, text), understood, "earlier turns that are like the message"),
+            self._in_time(lambda: self._examples(text), understood, "examples of answers"),
         )
         self._report.time("search", start_s)
         return Found(turns or memory.SearchResponse(), examples or exemplars.SearchExemplarsResponse())
@@ -140,10 +140,10 @@ class Recaller:
         return await self._stage.examples(request)
 
     async def _in_time(
-        self, asking: Coroutine[Any, Any, Answer], understood: asyncio.Event, what: str
+        self, ask: Callable[[], Coroutine[Any, Any, Answer]], understood: asyncio.Event, what: str
     ) -> Answer | None:
         """Returns the answer; None when it is late or the memory failed, both of which are told."""
-        answering = asyncio.create_task(asking)
+        answering = asyncio.create_task(ask())
         waiting = asyncio.create_task(_budget_is_over(understood))
         try:
             await asyncio.wait({answering, waiting}, return_when=asyncio.FIRST_COMPLETED)

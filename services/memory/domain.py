@@ -170,6 +170,13 @@ class ClipKind(StrEnum):
     VIDEO = "video"
 
 
+CLIP_USES = {
+    ClipKind.SPEECH: frozenset({Use.CLONE_VOICE}),
+    ClipKind.VIDEO: frozenset({Use.CLONE_VOICE, Use.ANIMATE_FACE}),
+}
+"""What shows a person's likeness is handed out only while they allow that."""
+
+
 @dataclass(frozen=True)
 class Clip:
     """Generated speech or video of a turn: `digest` is the SHA-256 (hex) of its bytes."""
@@ -210,6 +217,17 @@ class Turn:
     said_at_s: float = 0.0
     clips: tuple[Clip, ...] = ()
     conversation: str = ""
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """Who was recalled for a turn, by generation; empty is anybody of that name."""
+
+    identity: str = ""
+    person: str = ""
+
+
+ANYBODY = Recalled()
 
 
 @dataclass(frozen=True)
@@ -278,7 +296,9 @@ class ExemplarHit:
 class Recollection:
     """What is recalled of an identity; `turns` are the last of a conversation, oldest first.
 
-    `stale_s` is above 0 when the store is away and this is what was known so many seconds ago.
+    `stale_s` is above 0 when the store is away and this is what was known so many seconds ago. `person_generation`
+    tells one person from an earlier one of the name; it is empty for somebody who is not known yet. `damaged` tells what
+    is wrong with each turn that was left out: a text that names the object.
     """
 
     identity: Identity
@@ -286,6 +306,8 @@ class Recollection:
     turns: tuple[Turn, ...]
     trajectory: Trajectory
     stale_s: float = 0.0
+    person_generation: str = ""
+    damaged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

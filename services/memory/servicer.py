@@ -10,6 +10,7 @@ from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import erasure_pb2_grpc, exemplars_pb2_grpc, identities_pb2_grpc, memory_pb2_grpc
 from e3rg.memory.v1 import memory_pb2 as pb
 from emotions import Wheel
+from services.memory.domain import Recalled
 from services.memory.talks.clips import CLIP_BYTES_MAX
 from services.memory.wire import sayings
 from services.memory.wire.desk import Desk, page_size
@@ -70,6 +71,7 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
             ontology_hash=self._wheel.digest,
             trajectory=sayings.sent_trajectory(found.trajectory),
             stale_s=found.stale_s,
+            damaged=found.damaged,
         )
 
     async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
@@ -87,9 +89,10 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
     async def Remember(self, request: pb.RememberRequest, context: Any) -> pb.RememberResponse:
         self._desk.check(request.tenant)
         turn = sayings.turn_of(request.turn)
+        recalled = Recalled(request.identity_generation, request.person_generation)
         await self._desk.meaning.run(
             lambda: self._memory.talks.remember(
-                request.tenant, request.identity, request.person, request.conversation, turn
+                request.tenant, request.identity, request.person, request.conversation, turn, recalled
             )
         )
         return pb.RememberResponse()
@@ -97,12 +100,16 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
     async def ListTurns(self, request: pb.ListTurnsRequest, context: Any) -> pb.ListTurnsResponse:
         self._desk.check(request.tenant)
         size = page_size(request.page_size)
-        turns, following = await self._desk.store.run(
+        page = await self._desk.store.run(
             lambda: self._memory.talks.turns(
                 request.tenant, request.identity, request.person, request.conversation, size, request.page_token
             )
         )
-        return pb.ListTurnsResponse(turns=[sayings.sent_turn(turn) for turn in turns], next_page_token=following)
+        return pb.ListTurnsResponse(
+            turns=[sayings.sent_turn(turn) for turn in page.turns],
+            next_page_token=page.following,
+            damaged=page.damaged,
+        )
 
     async def PutClip(self, request_iterator: AsyncIterator[pb.PutClipRequest], context: Any) -> pb.PutClipResponse:
         header: pb.PutClipHeader = await self._desk.header(request_iterator)

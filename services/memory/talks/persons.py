@@ -45,17 +45,26 @@ class Persons:
         generation = self._generation(scope.tenant, name)
         return Talk(scope, name, generation) if generation else None
 
-    def made(self, scope: Scope, person: str, conversation: str) -> Talk:
+    def made(self, scope: Scope, person: str, conversation: str, expected: str = "") -> Talk:
         """Returns where the talk of a person with an identity is, and makes the person known; see `talk`.
+
+        Args:
+            scope: The identity.
+            person: As for `talk`.
+            conversation: As for `talk`.
+            expected: The only generation that is right; empty: any, and a person who is unknown becomes known.
 
         Raises:
             InvalidRequest: A name is not allowed, or both are empty.
+            NotFound: The person is not of that generation any more.
             NotReady: The person is erased all the time.
         """
         name = _name_of(person, conversation)
         key = keys.person(scope.tenant, name)
         for _ in range(ROUNDS_MAX):
             generation = self._generation(scope.tenant, name)
+            if expected and generation != expected:
+                raise NotFound(f"person {name[2:]!r} was erased meanwhile; nothing of this call is kept")
             if not generation:
                 self._store.create(key, _PERSONS.encode(Person(secrets.token_hex(16))))
                 continue  # Read it again: of several writers one has won.

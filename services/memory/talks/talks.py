@@ -14,13 +14,13 @@ from dataclasses import replace
 from services.common.errors import Damaged, DeadlineExceeded, InvalidRequest, NotFound, NotReady
 from services.memory import keys
 from services.memory.checks import check_handle
-from services.memory.domain import Clip, ClipKind, Hit, Sought, Turn, Use
+from services.memory.domain import ANYBODY, CLIP_USES, Clip, ClipKind, Hit, Recalled, Sought, Turn, Use
 from services.memory.keys import Scope, Talk
 from services.memory.records import digest_of
 from services.memory.registry.registry import Registry
 from services.memory.store import Store
 from services.memory.talks.clips import Clips, check_clip
-from services.memory.talks.conversation import Conversation, is_of
+from services.memory.talks.conversation import Conversation, Turns, is_of
 from services.memory.talks.finding import find
 from services.memory.talks.persons import Persons
 from services.memory.talks.texts import SaidTexts
@@ -74,22 +74,33 @@ class Talks:
         """SHA-256 (hex) of the sentence embedding."""
         return self._embedding.digest
 
-    def last(self, scope: Scope, person: str, conversation: str, turns_max: int) -> tuple[Turn, ...]:
+    def last(self, scope: Scope, person: str, conversation: str, turns_max: int) -> Turns:
         """Returns at most `turns_max` of the last turns, oldest first, without what is not recalled; "" has none."""
         talk = self._persons.talk(scope, person, conversation) if conversation else None
-        return Conversation(self._store, talk, conversation).last(turns_max) if talk else ()
+        return Conversation(self._store, talk, conversation).last(turns_max) if talk else Turns()
 
-    def remember(self, tenant: str, identity: str, person: str, conversation: str, turn: Turn) -> None:
+    def remember(
+        self,
+        tenant: str,
+        identity: str,
+        person: str,
+        conversation: str,
+        turn: Turn,
+        recalled: Recalled = ANYBODY,
+    ) -> None:
         """Keeps a turn, with the time of the memory's clock; a turn id that the conversation has changes nothing.
 
         Raises:
-            NotFound: The identity is unknown, or it or the person was erased meanwhile; nothing is kept then.
+            NotFound: The identity is unknown, or it or the person was erased meanwhile, also when another came in
+                their place since they were `recalled`; nothing is kept then.
             FailedPrecondition: There is no permission to keep turns.
         """
         check_handle("conversation", conversation)
         check_turn(turn)
         scope = self._found(tenant, identity, {Use.KEEP_TURNS})
-        talk = self._persons.made(scope, person, conversation)
+        if recalled.identity and recalled.identity != scope.generation:
+            raise NotFound(f"identity {identity!r} was erased since it was recalled for this turn; nothing is kept")
+        talk = self._persons.made(scope, person, conversation, recalled.person)
         there = Conversation(self._store, talk, conversation)
         seat = there.reserve(turn.id, self._clock())
         if seat.gone:
@@ -133,8 +144,8 @@ class Talks:
 
     def turns(
         self, tenant: str, identity: str, person: str, conversation: str, page_size: int, after: str
-    ) -> tuple[tuple[Turn, ...], str]:
-        """Returns a page of turns, the newest first, whole and with their clips, and what the next page is `after`.
+    ) -> Turns:
+        """Returns a page of turns, the newest first, whole and with their clips.
 
         A page ends early when its turns are very long; the last one is followed by "".
 
@@ -146,10 +157,11 @@ class Talks:
         check_handle("conversation", conversation)
         talk = self._persons.talk(self._found(tenant, identity), person, conversation)
         if talk is None:
-            return (), ""
-        page, following = Conversation(self._store, talk, conversation).page(page_size, after)
-        clips = self._clips.of(talk, conversation, [placed for placed, _ in page])
-        return tuple(replace(turn, clips=clips[placed]) for placed, turn in page), following
+            return Turns()
+        page, places = Conversation(self._store, talk, conversation).page(page_size, after)
+        clips = self._clips.of(talk, conversation, places)
+        turns = (replace(turn, clips=clips[placed]) for turn, placed in zip(page.turns, places, strict=True))
+        return replace(page, turns=tuple(turns))
 
     def put_clip(
         self, tenant: str, identity: str, person: str, conversation: str, turn_id: str, kind: ClipKind, content: bytes
@@ -193,8 +205,9 @@ class Talks:
 
         Raises:
             NotFound: The identity or the turn is unknown, or the turn has no such clip.
+            FailedPrecondition: The voice may not be cloned any more, or in a video the face not be animated.
         """
-        talk, placed = self._placed(tenant, identity, person, conversation, turn_id)
+        talk, placed = self._placed(tenant, identity, person, conversation, turn_id, CLIP_USES[kind])
         return self._clips.get(talk, conversation, placed, kind)
 
     def restore(self, talk: Talk, conversation: str, turns: Sequence[tuple[str, Turn]]) -> None:

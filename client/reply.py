@@ -13,6 +13,7 @@ from client.client import Timed
 from client.terminal import age, count
 from client.turn_lines import recalled_line
 from client.votes import vote_lines
+from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 
@@ -47,6 +48,7 @@ class Reply:
                 turns = count(len(event.identity.turns), "earlier turn")
                 stale = f", as known {age(event.identity.stale_s)}" if event.identity.stale_s else ""
                 yield f"identity   {event.identity.identity.profile.name}; {turns} recalled{stale}"
+                yield from _mood_lines(event.identity)
             case "recalled":
                 record["recalled"] = _plain(event.recalled)
                 yield from (f"recalled   {recalled_line(hit, self._clock())}" for hit in event.recalled.hits)
@@ -122,6 +124,14 @@ def _understood_lines(understood: understanding.UnderstandResponse) -> Iterator[
     yield f"{how:10} {understood.text!r}"
     yield from (f"note       {note}" for note in understood.notes)
     yield from vote_lines(understood.record)
+
+
+def _mood_lines(recalled: memory.RecallResponse) -> Iterator[str]:
+    felt = recalled.trajectory
+    if recalled.turns and felt.label:
+        change = round(felt.valence_change, 1)
+        course = f", getting {'better' if change > 0 else 'worse'}" if change else ""
+        yield f"mood       {felt.label}, valence {felt.valence:z.2f}{course}"
 
 
 def _delivery_lines(delivery: pb.Delivery) -> Iterator[str]:

@@ -1,12 +1,20 @@
 """What was said with avatars."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 
 import grpc
 
 from client.connection import ask, read
+from client.terminal import printable
 from e3rg.memory.v1 import memory_pb2 as pb
 from e3rg.memory.v1 import memory_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+
+def _warn(problem: str) -> None:
+    log.warning("left out of a conversation: %s", printable(problem))
 
 
 class Turns:
@@ -16,8 +24,16 @@ class Turns:
         self._stub = memory_pb2_grpc.MemoryServiceStub(channel)
         self._tenant = tenant
 
-    def all(self, identity: str, conversation: str, person: str = "") -> Iterator[pb.Turn]:
-        """Yields the turns of a conversation, the newest first, page after page.
+    def all(
+        self, identity: str, conversation: str, person: str = "", tell: Callable[[str], None] = _warn
+    ) -> Iterator[pb.Turn]:
+        """Yields the turns of a conversation, the newest first, page after page, but what is damaged.
+
+        Args:
+            identity: With whom it was said.
+            conversation: Which.
+            person: Who said it.
+            tell: Called with what is wrong with each damaged object; by default a warning is logged.
 
         Raises:
             ClientError: The identity is unknown.
@@ -29,6 +45,8 @@ class Turns:
             )
             page = ask(self._stub.ListTurns, request)
             yield from page.turns
+            for problem in page.damaged:
+                tell(problem)
             if not (token := page.next_page_token):
                 return
 

@@ -1,11 +1,11 @@
-"""Lets no file into an identity that voice and face have not found usable.
+"""Lets no file into an identity that voice and face have not found usable; nor recordings and pictures of an emotion.
 
 The files go on to the memory as each is checked, one after the other, so that no more than one of them is held here;
 the memory keeps nothing of a request that does not come to its end. `archives.py` does the same for an archive.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 
 from e3rg.memory.v1 import identities_pb2 as pb
@@ -22,11 +22,19 @@ FILE_BYTES_MAX = {
     pb.REFERENCE_KIND_FILM: 64 * MIB,
 }
 FILES_MAX, FILES_BYTES_MAX = 16, 128 * MIB
+EMOTION_BYTES_MAX = 16 * MIB
+FACES = {
+    "image/jpeg": pb.REFERENCE_KIND_PORTRAIT,
+    "image/png": pb.REFERENCE_KIND_PORTRAIT,
+    "video/mp4": pb.REFERENCE_KIND_FILM,
+    "video/webm": pb.REFERENCE_KIND_FILM,
+}
+"""What shows a face an emotion and can be looked at, by MIME type. All else is a prior in a renderer's own format."""
 
 HEARTBEAT_S = 5.0
 """While voice and face are busy, an empty piece goes on so often: the memory gives up whoever is long silent."""
 
-Part = pb.AddIdentityRequest | pb.ChangeIdentityRequest | pb.ImportIdentityRequest
+Part = pb.AddIdentityRequest | pb.ChangeIdentityRequest | pb.ImportIdentityRequest | pb.PutEmotionReferenceRequest
 
 
 class Examiner:
@@ -50,7 +58,8 @@ class Examiner:
         await self.check_language("header.profile.language", first.header.profile.language)
         yield first
         contents = (content_of(part) async for part in parts)
-        async for piece in self._files("header.references", first.header.references, contents):
+        files = _by_field("header.references", first.header.references)
+        async for piece in self._files("header.references", files, contents):
             yield pb.AddIdentityRequest(content=piece)
 
     async def change(self, parts: AsyncIterator[pb.ChangeIdentityRequest]) -> AsyncGenerator[pb.ChangeIdentityRequest]:
@@ -67,8 +76,34 @@ class Examiner:
         if not first.header.added:
             await _check_end("header.added", b"", contents)  # the header alone is a whole request for the memory
         yield first
-        async for piece in self._files("header.added", first.header.added, contents):
+        files = _by_field("header.added", first.header.added)
+        async for piece in self._files("header.added", files, contents):
             yield pb.ChangeIdentityRequest(content=piece)
+
+    async def emotion(
+        self, parts: AsyncIterator[pb.PutEmotionReferenceRequest]
+    ) -> AsyncGenerator[pb.PutEmotionReferenceRequest]:
+        """Yields a request to keep an emotional reference: what voice or face can look at when it is checked.
+
+        A prior in a renderer's own format goes on as it comes, and so does what the memory refuses by its header.
+
+        Raises:
+            InvalidRequest: A part is out of order, or the recording, picture or film cannot be used; the text says why.
+        """
+        first = await anext(parts, pb.PutEmotionReferenceRequest())
+        kind = kind_of(first.header.generator, first.header.media_type)
+        if kind is None:
+            yield first
+            async for part in parts:
+                yield part
+            return
+        size_bytes = first.header.size_bytes
+        if not 1 <= size_bytes <= EMOTION_BYTES_MAX:
+            raise InvalidRequest("header.size_bytes", f"{size_bytes}; send 1 to {EMOTION_BYTES_MAX}")
+        yield first
+        files = {"content": pb.NewReference(kind=kind, size_bytes=size_bytes)}
+        async for piece in self._files("content", files, (content_of(part) async for part in parts)):
+            yield pb.PutEmotionReferenceRequest(content=piece)
 
     async def check_language(self, field: str, language: str) -> None:
         """Refuses a language that the voice does not speak; empty is none.
@@ -81,12 +116,17 @@ class Examiner:
             raise InvalidRequest(field, problem)
 
     async def _files(
-        self, field: str, declared: Sequence[pb.NewReference], contents: AsyncGenerator[bytes]
+        self, field: str, files: Mapping[str, pb.NewReference], contents: AsyncGenerator[bytes]
     ) -> AsyncGenerator[bytes]:
-        """Yields the files in pieces, each when it is checked, the last one when it is known that nothing follows."""
+        """Yields the files in pieces, each when it is checked, the last one when it is known that nothing follows.
+
+        Args:
+            field: Where they stand in the request.
+            files: By the field of each.
+            contents: Their bytes.
+        """
         rest = b""
-        for place, file in enumerate(declared):
-            name = f"{field}[{place}]"
+        for place, (name, file) in enumerate(files.items(), start=1):
             content = bytearray(rest[: file.size_bytes])
             rest = rest[file.size_bytes :]
             while lacking := file.size_bytes - len(content):
@@ -101,7 +141,7 @@ class Examiner:
             async with aclosing(self.check(name, file.kind, whole)) as pieces:
                 async for piece in pieces:
                     yield piece
-            if place == len(declared) - 1:
+            if place == len(files):
                 await _check_end(field, rest, contents)
             for piece in chunks(whole):
                 yield piece
@@ -132,6 +172,21 @@ class Examiner:
                     await self._video.check_film(_film(content))
         except InvalidRequest as error:
             raise InvalidRequest(name, str(error)) from error
+
+
+def kind_of(generator: pb.Generator, media_type: str) -> pb.ReferenceKind | None:
+    """Returns as what an emotional reference is looked at; None when nobody can."""
+    match generator:
+        case pb.GENERATOR_VOICE:
+            return pb.REFERENCE_KIND_VOICE
+        case pb.GENERATOR_FACE:
+            return FACES.get(media_type)
+        case _:
+            return None
+
+
+def _by_field(field: str, declared: Sequence[pb.NewReference]) -> dict[str, pb.NewReference]:
+    return {f"{field}[{place}]": file for place, file in enumerate(declared)}
 
 
 async def _check_end(field: str, rest: bytes, contents: AsyncGenerator[bytes]) -> None:

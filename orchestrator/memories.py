@@ -1,25 +1,26 @@
 """Serves the memory's own services at the door: what a caller asks is handed on as it is, and so is what is answered.
 
-Streams go through piece by piece, and nothing is held back but the files of a new, changed or imported identity, which
-voice and face look at first (`identities.py`, `archives.py`). Cancelling a call here cancels it there, and its deadline
-holds there too.
+Streams go through piece by piece, and nothing is held back but the files of a new, changed or imported identity and
+what shows an emotion: voice and face look at those first (`identities.py`, `archives.py`). Cancelling a call here
+cancels it there, and its deadline holds there too.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from typing import Any
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
 
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, memory_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
 from orchestrator.archives import ArchiveExaminer
 from orchestrator.identities import Examiner
-from orchestrator.memory import Memory
+from orchestrator.memory import Memory, calling
 from orchestrator.stages import STREAM_TIMEOUT_S
 from services.common import clients
-from services.common.errors import Damaged, Unsupported
+from services.common.errors import Unsupported
 
 SERVICES: tuple[ServiceDescriptor, ...] = tuple(
     file.DESCRIPTOR.services_by_name[name]
@@ -54,13 +55,16 @@ class Memories:
 
     def _handler(self, service: ServiceDescriptor, method: MethodDescriptor) -> Any:
         path = f"/{service.full_name}/{method.name}"
+        examined: dict[str, tuple[type[Message], Callable[..., AsyncIterator[Any]]]] = {
+            "AddIdentity": (pb.AddIdentityRequest, self._examiner.addition),
+            "ImportIdentity": (pb.ImportIdentityRequest, lambda parts: ArchiveExaminer(self._examiner).examined(parts)),
+            "PutEmotionReference": (pb.PutEmotionReferenceRequest, self._examiner.emotion),
+        }
         match method.name:
-            case "AddIdentity":
-                return grpc.stream_unary_rpc_method_handler(self._adding(path), pb.AddIdentityRequest.FromString)
+            case name if name in examined:
+                return self._examining(path, *examined[name])
             case "ChangeIdentity":
                 return grpc.stream_unary_rpc_method_handler(self._changing(path), pb.ChangeIdentityRequest.FromString)
-            case "ImportIdentity":
-                return grpc.stream_unary_rpc_method_handler(self._importing(path), pb.ImportIdentityRequest.FromString)
             case "EraseIdentity":
                 read = erasure_pb2.EraseIdentityRequest.FromString
                 return grpc.unary_unary_rpc_method_handler(self._erasing(path), read)
@@ -71,7 +75,7 @@ class Memories:
 
     def _asking(self, path: str) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def ask(request: bytes, context: Any) -> bytes:
-            async with _as_it_is():
+            async with calling():
                 piped: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._memory.channel.unary_unary(path)
                 return await piped(request, **_options())
 
@@ -79,7 +83,7 @@ class Memories:
 
     def _reading(self, path: str) -> Callable[[bytes, Any], AsyncGenerator[bytes]]:
         async def read(request: bytes, context: Any) -> AsyncGenerator[bytes]:
-            async with _as_it_is():
+            async with calling():
                 piped: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._memory.channel.unary_stream(path)
                 async with aclosing(clients.responses(piped(request, **_options()))) as parts:
                     async for part in parts:
@@ -89,20 +93,20 @@ class Memories:
 
     def _sending(self, path: str) -> Callable[[AsyncIterator[bytes], Any], Awaitable[bytes]]:
         async def send(requests: AsyncIterator[bytes], context: Any) -> bytes:
-            async with _as_it_is():
+            async with calling():
                 piped: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = self._memory.channel.stream_unary(path)
                 return await clients.ask(piped(**_options()), requests)
 
         return send
 
-    def _adding(self, path: str) -> Callable[[AsyncIterator[pb.AddIdentityRequest], Any], Awaitable[bytes]]:
+    def _examining(self, path: str, kind: type[Message], examine: Callable[..., AsyncIterator[Any]]) -> Any:
+        """Returns what serves a method whose requests, of this kind, go on when they are examined."""
         send = self._sending(path)
 
-        async def add(requests: AsyncIterator[pb.AddIdentityRequest], context: Any) -> bytes:
-            checked = self._examiner.addition(aiter(requests))
-            return await send((part.SerializeToString() async for part in checked), context)
+        async def put(requests: AsyncIterator[Any], context: Any) -> bytes:
+            return await send((part.SerializeToString() async for part in examine(aiter(requests))), context)
 
-        return add
+        return grpc.stream_unary_rpc_method_handler(put, kind.FromString)
 
     def _changing(self, path: str) -> Callable[[AsyncIterator[pb.ChangeIdentityRequest], Any], Awaitable[bytes]]:
         send = self._sending(path)
@@ -122,15 +126,6 @@ class Memories:
                 self._memory.forget(header.tenant, header.id)
 
         return change
-
-    def _importing(self, path: str) -> Callable[[AsyncIterator[pb.ImportIdentityRequest], Any], Awaitable[bytes]]:
-        send = self._sending(path)
-
-        async def import_(requests: AsyncIterator[pb.ImportIdentityRequest], context: Any) -> bytes:
-            checked = ArchiveExaminer(self._examiner).examined(aiter(requests))
-            return await send((part.SerializeToString() async for part in checked), context)
-
-        return import_
 
     def _erasing(self, path: str) -> Callable[[erasure_pb2.EraseIdentityRequest, Any], Awaitable[bytes]]:
         ask = self._asking(path)
@@ -169,15 +164,3 @@ def _handler_of(
 
 def _options() -> clients.CallOptions:
     return clients.options(STREAM_TIMEOUT_S)
-
-
-@asynccontextmanager
-async def _as_it_is() -> AsyncIterator[None]:
-    """Turns a failed call within the block into the error that the memory had, also one within it."""
-    try:
-        yield
-    except grpc.aio.AioRpcError as error:
-        if error.code() is grpc.StatusCode.INTERNAL:
-            # What the memory says of a failure of its own is written for callers: it names a damaged object.
-            raise Damaged(f"memory: {error.details()}") from error
-        raise clients.translate(error, "memory") from error

@@ -1,12 +1,12 @@
 """The memory, as the pipeline calls it.
 
-Every method raises the `ServiceError` that the memory had; failures to reach it name it.
+Every method raises the `ServiceError` that the memory had, also for a failure of its own; failures to reach it name it.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -23,7 +23,7 @@ from e3rg.memory.v1 import memory_pb2 as pb
 from orchestrator.stages import CARD_TIMEOUT_S
 from services.common import clients
 from services.common.caches import LastUsed
-from services.common.errors import NotFound, ServiceError
+from services.common.errors import Damaged, NotFound, ServiceError
 from services.common.media import chunks
 
 if TYPE_CHECKING:  # these exist in the stubs only
@@ -72,7 +72,7 @@ class Memory:
     async def recall(self, request: pb.RecallRequest) -> pb.RecallResponse:
         """Recalls an identity and the last turns; what is kept here of another state of it is dropped."""
         try:
-            async with clients.calling("memory"):
+            async with calling():
                 recalled = await self._stub.Recall(request, **clients.options(MEMORY_TIMEOUT_S))
         except NotFound:
             self.forget(request.tenant, request.identity)
@@ -93,7 +93,7 @@ class Memory:
             return found
         request = identities_pb2.GetReferenceRequest(tenant=tenant, identity=identity.id, digest=digest)
         content = bytearray()
-        async with clients.calling("memory"):
+        async with calling():
             call = self._identities.GetReference(request, **clients.options(MEMORY_TIMEOUT_S))
             async with aclosing(clients.responses(call)) as parts:
                 async for part in parts:
@@ -122,11 +122,15 @@ class Memory:
         )
         content = bytearray()
         try:
-            async with clients.calling("memory"):
+            async with calling():
                 call = self._identities.GetDerived(request, **clients.options(DERIVED_TIMEOUT_S))
                 async with aclosing(clients.responses(call)) as parts:
                     async for part in parts:
                         content += part.content
+        except Damaged as error:
+            why = {"identity": identity.id, "why": str(error)}
+            log.warning("what was derived is damaged, and derived again where it is needed", extra=why)
+            return b""
         except ServiceError as error:
             log.info("it will be derived", extra={"identity": identity.id, "why": str(error)})
             return b""
@@ -155,24 +159,24 @@ class Memory:
                 yield identities_pb2.PutDerivedRequest(content=piece)
 
         try:
-            async with clients.calling("memory"):
+            async with calling():
                 await clients.ask(self._identities.PutDerived(**clients.options(MEMORY_TIMEOUT_S)), parts())
         except ServiceError as error:
             log.warning("what was derived is not kept", extra={"identity": identity.id, "why": str(error)})
 
     async def search(self, request: pb.SearchRequest) -> pb.SearchResponse:
         """Finds past turns that are like a text."""
-        async with clients.calling("memory"):
+        async with calling():
             return await self._stub.Search(request, **clients.options(MEMORY_TIMEOUT_S))
 
     async def examples(self, request: exemplars_pb2.SearchExemplarsRequest) -> exemplars_pb2.SearchExemplarsResponse:
         """Finds examples of answers to messages that are like a text."""
-        async with clients.calling("memory"):
+        async with calling():
             return await self._exemplars.SearchExemplars(request, **clients.options(MEMORY_TIMEOUT_S))
 
     async def remember(self, request: pb.RememberRequest, timeout_s: float) -> None:
         """Keeps a turn."""
-        async with clients.calling("memory"):
+        async with calling():
             await self._stub.Remember(request, **clients.options(min(timeout_s, MEMORY_TIMEOUT_S)))
 
     async def keep_clip(self, header: pb.PutClipHeader, content: bytes, timeout_s: float) -> None:
@@ -183,15 +187,27 @@ class Memory:
             for piece in chunks(content):
                 yield pb.PutClipRequest(content=piece)
 
-        async with clients.calling("memory"):
+        async with calling():
             await clients.ask(self._stub.PutClip(**clients.options(timeout_s)), parts())
 
     async def keep_timings(self, request: pb.PutTimingsRequest, timeout_s: float) -> None:
         """Keeps how long the stages of a turn took."""
-        async with clients.calling("memory"):
+        async with calling():
             await self._stub.PutTimings(request, **clients.options(min(timeout_s, MEMORY_TIMEOUT_S)))
 
     async def store(self) -> pb.GetStoreResponse:
         """Tells which store it is."""
-        async with clients.calling("memory"):
+        async with calling():
             return await self._stub.GetStore(pb.GetStoreRequest(), **clients.options(CARD_TIMEOUT_S))
+
+
+@asynccontextmanager
+async def calling() -> AsyncIterator[None]:
+    """Turns a failed call within the block into the error that the memory had, also one within it."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.INTERNAL:
+            # What the memory says of a failure of its own is written for callers: it names a damaged object.
+            raise Damaged(f"memory: {error.details()}") from error
+        raise clients.translate(error, "memory") from error

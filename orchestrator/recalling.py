@@ -59,7 +59,7 @@ class Recaller:
         self._report = report
 
     async def recall(self, output: pb.Output, turns_max: int) -> memory.RecallResponse:
-        """Recalls the identity and the last turns; what the memory knows late only is told.
+        """Recalls the identity and the last turns; what the memory knows late only, or has damaged, is told.
 
         Raises:
             NotFound: The identity is unknown.
@@ -80,6 +80,8 @@ class Recaller:
         if recalled.stale_s > 0:
             reason = f"the memory's store cannot be reached; this is what was known {recalled.stale_s:.0f} s ago"
             self._report.degrade("recall", "what was remembered since", reason)
+        if recalled.damaged:
+            self._report.degrade("recall", "damaged turns", "; ".join(recalled.damaged))
         return recalled
 
     async def search(

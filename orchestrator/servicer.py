@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator.pipeline import Pipeline
@@ -61,9 +62,11 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
 
     async def _status(self, name: str, address: str, asking: Awaitable[Any]) -> list[pb.ServiceStatus]:
         try:
-            card = (await asking).card
-            self._pipeline.check_wheel(name, card.ontology_hash)
-            return [pb.ServiceStatus(name=name, address=address, ready=True, card=card)]
+            answer = await asking
+            self._pipeline.check_wheel(name, answer.card.ontology_hash)
+            # A memory without its store stays ready: what it knew a moment ago still serves.
+            problem = answer.problem if isinstance(answer, memory.GetStoreResponse) else ""
+            return [pb.ServiceStatus(name=name, address=address, ready=True, card=answer.card, problem=problem)]
         except ServiceError as error:
             return [pb.ServiceStatus(name=name, address=address, problem=str(error))]
 

@@ -57,7 +57,10 @@ class House:
         found = registry.identity(tenant, identity)
         people = [("ann", "talk"), ("ann", "walk"), ("bob", "talk"), ("", "x")]
         return (
-            replace(found, id="", version=0, changed_at_s=0, generation=""),
+            [
+                replace(registry.identity(tenant, identity, version), id="", generation="")
+                for version in range(1, found.version + 1)
+            ],
             [registry.reference(tenant, identity, reference.digest) for reference in found.references],
             EmotionReferences(self.store, registry).get(tenant, identity, Generator.VOICE, "cheerful"),
             [replace(each, id="") for each in self.exemplars.list(tenant, identity, 10, "")[0]],

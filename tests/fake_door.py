@@ -32,6 +32,7 @@ class FakeDoor:
     Attributes:
         address: Where it is served.
         damaged: What is wrong with each identity that cannot be read.
+        damaged_turns: What is wrong with each turn that cannot be read, by its id.
         requests: Every message that came; of an upload the header only.
         asked: Set as soon as turns were asked for, which are given once `may_answer` is set.
     """
@@ -49,6 +50,7 @@ class FakeDoor:
         self.references: dict[tuple[str, str, int, str], tuple[identities_pb2.EmotionReference, bytes]] = {}
         self.exemplars: dict[tuple[str, str], list[exemplars_pb2.Exemplar]] = {}
         self.turns: list[memory_pb2.Turn] = []
+        self.damaged_turns: dict[str, str] = {}
         self.hits: list[memory_pb2.Hit] = []
         self.clip = b""
         self.audits: list[erasure_pb2.Audit] = []
@@ -153,7 +155,12 @@ class _Memory(memory_pb2_grpc.MemoryServiceServicer):
         self.door.asked.set()
         await self.door.may_answer.wait()
         turns, token = page_of(self.door.turns, request.page_token)
-        return memory_pb2.ListTurnsResponse(turns=turns, next_page_token=token)
+        damaged = self.door.damaged_turns
+        return memory_pb2.ListTurnsResponse(
+            turns=[turn for turn in turns if turn.id not in damaged],
+            next_page_token=token,
+            damaged=[damaged[turn.id] for turn in turns if turn.id in damaged],
+        )
 
     async def Search(self, request: memory_pb2.SearchRequest, context: Any) -> memory_pb2.SearchResponse:
         self.door.requests.append(request)

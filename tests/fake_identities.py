@@ -45,7 +45,6 @@ class FakeIdentities(pb_grpc.IdentityServiceServicer):
             raise Conflict(f"identity {header.id!r} is at version {versions[-1].version}; read it again")
         identity = pb.Identity()
         identity.CopyFrom(versions[-1])
-        identity.version += 1
         if header.HasField("profile"):
             identity.profile.CopyFrom(header.profile)
         if header.HasField("grants"):
@@ -56,6 +55,9 @@ class FakeIdentities(pb_grpc.IdentityServiceServicer):
         stay = [file for file in identity.references if file.digest not in header.removed]
         del identity.references[:]
         identity.references.extend(stay + self.door.keep_files(header.added, content))
+        if identity == versions[-1]:
+            return pb.ChangeIdentityResponse(identity=identity)
+        identity.version += 1
         versions.append(identity)
         return pb.ChangeIdentityResponse(identity=identity)
 

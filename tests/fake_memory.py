@@ -57,6 +57,8 @@ class FakeMemory(
         self.remembered: list[pb.RememberRequest] = []
         self.sought: list[pb.SearchRequest] = []
         self.stale_s = 0.0
+        self.problem = ""
+        """Of its store."""
         wheel = emotions.load()
         self.bank = identities_pb2.EmotionBank(
             name="default",
@@ -171,7 +173,8 @@ class FakeMemory(
 
     async def GetStore(self, request: pb.GetStoreRequest, context: Any) -> pb.GetStoreResponse:
         await self._begin("GetStore")
-        return pb.GetStoreResponse(card=common.ModelCard(backend="fake", ontology_hash=self.ontology_hash))
+        card = common.ModelCard(backend="fake", ontology_hash=self.ontology_hash)
+        return pb.GetStoreResponse(card=card, problem=self.problem)
 
     async def Recall(self, request: pb.RecallRequest, context: Any) -> pb.RecallResponse:
         await self._begin("Recall")

@@ -63,6 +63,9 @@ class FakeStore:
     def check(self) -> None:
         self.before("check", "")
 
+    def sweep(self) -> None:
+        self.before("sweep", "")
+
     def close(self) -> None:
         self.before("close", "")
 

@@ -16,19 +16,25 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace as replaced
 from typing import cast
 
 from services.common import backends
 from services.common.errors import NotFound
 from services.memory import keys
 from services.memory.archive.archive import Archive
-from services.memory.domain import Change, ClipKind, Grant
+from services.memory.domain import Change, ClipKind, Exemplar, Generator, Grant, Retention
 from services.memory.forgetting.erasing import Eraser
+from services.memory.forgetting.retention import Retentions
+from services.memory.forgetting.sweeping import Sweeper
 from services.memory.layout import check_layout
 from services.memory.registry.additions import Additions
+from services.memory.registry.emotion_references import EmotionReferences
+from services.memory.registry.example_changes import ExampleChanges
 from services.memory.registry.exemplars import Exemplars
 from services.memory.store import Entry, Object, Same, Store
 from services.memory.vectors.embedding import Embedding
+from services.memory.vectors.index import Vectors
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, WAV, Replica, turn
 
@@ -37,6 +43,7 @@ COUNTS = 40
 
 MODEL = "a" * 64
 WRITES = ("create", "delete", "put", "replace")
+EXAMPLE = Exemplar("my dog is ill", "sad", "Poor thing.")
 
 State = dict[str, bytes]
 """All objects of a store."""
@@ -132,6 +139,9 @@ class Dying:
     def check(self) -> None:
         self._store.check()
 
+    def sweep(self) -> None:
+        self._store.sweep()
+
     def close(self) -> None:
         self._store.close()
 
@@ -154,9 +164,12 @@ def killed(last: int, counted: tuple[str, ...], work: Callable[[Replica], object
     return call
 
 
+def exemplars_of(memory: Replica) -> Exemplars:
+    return Exemplars(memory.store, memory.registry, memory.vectors, Embedding(memory.embedder), memory.clock)
+
+
 def archive_of(memory: Replica) -> Archive:
-    exemplars = Exemplars(memory.store, memory.registry, memory.vectors, Embedding(memory.embedder), memory.clock)
-    return Archive(memory.store, memory.registry, memory.persons, memory.talks, exemplars, memory.clock)
+    return Archive(memory.store, memory.registry, memory.persons, memory.talks, exemplars_of(memory), memory.clock)
 
 
 def state(store: Store) -> str:
@@ -169,8 +182,10 @@ def state(store: Store) -> str:
     for reference in found.references:
         assert len(memory.registry.reference(TENANT, "ada", reference.digest)) == reference.size_bytes
     said = [f"ada {found.version}"]
+    for version in range(1, found.version):
+        assert memory.registry.identity(TENANT, "ada", version).version == version
     for person, conversation in (("ann", "talk"), ("", "walk")):
-        page, _ = memory.talks.turns(TENANT, "ada", person, conversation, 50, "")
+        page = memory.talks.turns(TENANT, "ada", person, conversation, 50, "").turns
         for each in reversed(page):
             took = [f" took {seconds} s" for seconds in each.timings_s.values()]
             said.append("".join([each.id, *(f" {clip.kind}" for clip in each.clips), *took]))
@@ -179,7 +194,12 @@ def state(store: Store) -> str:
     with contextlib.suppress(NotFound):
         memory.registry.derived(TENANT, "ada", [found.references[0].digest], MODEL)
         said.append("derived")
-    return ", ".join(said)
+    examples, _ = exemplars_of(memory).list(TENANT, "ada", 50, "")
+    hits = exemplars_of(memory).search(TENANT, "ada", EXAMPLE.user_text, 50)
+    assert {hit.exemplar.id for hit in hits} == {each.id for each in examples}
+    emotions = EmotionReferences(store, memory.registry)
+    shown = [emotions.get(TENANT, "ada", each.generator, each.name)[1] for each in emotions.list(TENANT, "ada")]
+    return ", ".join([*said, *("example" for _ in examples), *(content.decode() for content in shown)])
 
 
 def derive(memory: Replica) -> None:
@@ -199,6 +219,37 @@ def change(memory: Replica) -> None:
     old = memory.registry.identity(TENANT, "ada")
     grants = tuple(Grant(each.use, "another", each.granted_on) for each in old.grants)
     memory.registry.change(TENANT, "ada", Change(old.version, grants=grants))
+
+
+def put_example(memory: Replica) -> None:
+    exemplars_of(memory).put(TENANT, "ada", [EXAMPLE])
+
+
+def remove_example(memory: Replica) -> None:
+    (example,), _ = exemplars_of(memory).list(TENANT, "ada", 50, "")
+    exemplars_of(memory).remove(TENANT, "ada", [example.id])
+
+
+def show(content: bytes) -> Callable[[Replica], object]:
+    return lambda memory: EmotionReferences(memory.store, memory.registry).put(
+        TENANT, "ada", Generator.VOICE, "cheerful", "audio/wav", content
+    )
+
+
+def keep_for_days(memory: Replica) -> None:
+    Retentions(memory.store).set(TENANT, Retention(turns_days=30))
+
+
+def sweep(memory: Replica) -> None:
+    """Sweeps as if all had been kept forty days ago."""
+    listed = memory.store.list
+
+    def list_aged(folder: str, limit: int | None = None, after: str = "") -> tuple[Entry, ...]:
+        aged_s = 40 * 86_400 if folder.startswith(keys.TENANTS) else 0
+        return tuple(replaced(each, modified_s=each.modified_s - aged_s) for each in listed(folder, limit, after))
+
+    memory.store.list = list_aged  # type: ignore[method-assign]
+    Sweeper(memory.store, eraser(memory.store), memory.vectors).run_once()
 
 
 def eraser(store: Store) -> Eraser:
@@ -231,6 +282,7 @@ def full(memory: Replica) -> None:
 def exported() -> bytes:
     store = FakeStore()
     full(Replica(store))
+    change(Replica(store))
     return b"".join(archive_of(Replica(store)).export(TENANT, "ada"))
 
 
@@ -245,6 +297,10 @@ OPERATIONS: dict[str, tuple[State, Callable[[Replica], object]]] = {
     "keep_derived": (prepared(first), derive),
     "erase identity": (prepared(full), lambda memory: eraser(memory.store).identity(TENANT, "ada", "the test")),
     "erase person": (prepared(full), lambda memory: eraser(memory.store).person(TENANT, "ann", "", "the test")),
+    "exemplar put": (prepared(first), put_example),
+    "exemplar remove": (prepared(first, put_example), remove_example),
+    "emotion put": (prepared(first, show(b"dull")), show(b"bright")),
+    "sweep": (prepared(first, keep_for_days), sweep),
     "import": (prepared(), lambda memory: archive_of(memory).import_(TENANT, "", iter([ARCHIVE]))),
 }
 """What is killed, and what is there before."""
@@ -271,7 +327,10 @@ def erase_all(store: Store) -> list[str]:
                 eraser(store).person(TENANT, "", name[2:], "the test")
     eraser(store).resume()
     Additions(store).resume(killed_after_s=0)
-    return [entry.key for entry in store.list("") if not entry.key.startswith((keys.audits(TENANT), keys.LAYOUT))]
+    ExampleChanges(store, Vectors(store)).resume(killed_after_s=0)
+    # An empty object that tells the time of the store goes an hour later.
+    stays = (keys.audits(TENANT), keys.LAYOUT, keys.RETENTIONS, "probe/")
+    return [entry.key for entry in store.list("") if not entry.key.startswith(stays)]
 
 
 def steps(*names: str) -> Iterator[object]:

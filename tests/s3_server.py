@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -66,6 +67,16 @@ class S3Server:
                 stdout=log,
                 stderr=log,
             )
+
+    def hang(self) -> None:
+        """Accepts connections and requests, and says nothing more."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Ends `hang`; what was asked meanwhile is answered now."""
+        assert self._process
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends it as a power cut would."""

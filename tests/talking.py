@@ -94,7 +94,7 @@ class Replica:
 
     def last(self, conversation: str = "talk", person: str = "ann", turns_max: int = 1000) -> list[str]:
         """The ids of the last turns, oldest first."""
-        return [turn.id for turn in self.talks.last(self.scope(), person, conversation, turns_max)]
+        return [turn.id for turn in self.talks.last(self.scope(), person, conversation, turns_max).turns]
 
     def rows(self, person: str = "ann") -> list[str]:
         """What another process finds in the vectors of a person, double rows twice."""

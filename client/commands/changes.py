@@ -71,6 +71,9 @@ def change(client: Client, options: argparse.Namespace) -> int:
     if len(header.ListFields()) == 2 and not files:  # those of which identity and which version
         raise Refusal("nothing would change; `e3rg identity change --help` says what can")
     after = client.identities.change(header, files)
+    if after.version == header.if_version:
+        say(f"nothing is different: {after.id} is still at version {after.version}")
+        return 0
     say(f"changed {after.id} into version {after.version}")
     for line in difference(before, after):
         say(f"  {line}")

@@ -11,17 +11,31 @@ from e3rg.memory.v1 import identities_pb2 as pb
 
 GENERATORS = {"voice": pb.GENERATOR_VOICE, "face": pb.GENERATOR_FACE}
 _NAMES = {number: name for name, number in GENERATORS.items()}
-_MEDIA_TYPES = {".wav": "audio/wav", ".flac": "audio/flac", ".ogg": "audio/ogg", ".mp3": "audio/mpeg"}
-"""By suffix: recordings. A face's priors are of the renderer's own kind."""
+_MEDIA_TYPES = {
+    ".wav": "audio/wav",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+}
+"""By suffix: what voice and face look at before it is kept. A face's priors are of the renderer's own kind."""
+
+_UNREAD = "No back-end, embedded or not, reads emotional references yet: they are kept, listed and given back."
+_LOOKED_AT = (
+    "Before it is kept, voice listens to a recording (WAV), and face looks at a picture (PNG, JPEG) or a film (MP4,"
+    " WebM). A face's prior in a renderer's own format is kept as it is."
+)
 
 _BANK_KEYS = {"name", "face_classes", "voice_styles"}
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
     """Fills the parser of `e3rg emotion`."""
+    parser.description = _UNREAD
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     for name, run, purpose in (
-        ("put", put, "keep a recording in a voice style, or a prior of a face class"),
+        ("put", put, "keep a recording in a voice style, or a picture, film or prior of a face class"),
         ("get", get, "write the one that holds to a file"),
         ("remove", remove, "remove one"),
         ("list", show_all, "show which hold"),
@@ -34,6 +48,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         if run in (put, get):
             action.add_argument("file", type=Path)
         if run is put:
+            action.description = f"{_LOOKED_AT} {_UNREAD}"
             action.add_argument("--media-type", type=text, help="MIME type (default: by the file's name)")
         action.add_argument("--identity", type=text, default="", help="its own; without, the tenant's")
     bank = actions.add_parser("bank", help="store what the identities that name this bank can show")

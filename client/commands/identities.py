@@ -62,10 +62,10 @@ def show_all(client: Client, options: argparse.Namespace) -> int:
 def show(client: Client, options: argparse.Namespace) -> int:
     """Prints one identity."""
     identity = client.identities.get(options.id, options.version)
-    if sys.stdout.isatty() and options.picture is not False:
+    if options.picture or (options.picture is None and sys.stdout.isatty()):
         problem = _show_portrait(client, identity, wanted=bool(options.picture))
         if problem and options.picture:
-            say(f"no picture: {problem}")
+            complain(f"no picture: {problem}")
     for line in identity_lines(identity):
         say(line)
     say(f"version    {version_of(identity)}")
@@ -80,7 +80,7 @@ def history(client: Client, options: argparse.Namespace) -> int:
         try:
             identity = last if version == last.version else client.identities.get(options.id, version)
         except ClientError as error:
-            # An archive need not hold what was before; the identity itself may be gone by now, too.
+            # It was erased meanwhile.
             if error.status is not grpc.StatusCode.NOT_FOUND:
                 raise
             say(f"version {version}: {error.message}")
@@ -116,6 +116,8 @@ def erase(client: Client, options: argparse.Namespace) -> int:
 
 def _show_portrait(client: Client, identity: pb.Identity, wanted: bool) -> str:
     """Returns why it was not shown; empty when it was."""
+    if not sys.stdout.isatty():
+        return "standard output is no terminal"
     portraits = [file.digest for file in identity.references if file.kind == pb.REFERENCE_KIND_PORTRAIT]
     if not portraits:
         return "it has no portrait"

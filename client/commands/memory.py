@@ -8,7 +8,7 @@ from client.client import Client
 from client.commands.arguments import add_erasing, add_talk, confirm, number, text
 from client.erasure_lines import audit_line, audit_lines, retention_lines
 from client.files import write_whole
-from client.terminal import say
+from client.terminal import complain, say
 from client.turn_lines import CLIPS, recalled_line, turn_lines
 
 DAY_S = 86_400.0
@@ -44,11 +44,14 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def show_turns(client: Client, options: argparse.Namespace) -> int:
-    """Prints the turns of a conversation."""
-    for turn in client.turns.all(options.id, options.conversation, options.person):
+    """Prints the turns of a conversation; tells of what is damaged at the end, and fails if anything is."""
+    damaged: list[str] = []
+    for turn in client.turns.all(options.id, options.conversation, options.person, damaged.append):
         for line in turn_lines(turn):
             say(line)
-    return 0
+    for problem in damaged:
+        complain(problem)
+    return 1 if damaged else 0
 
 
 def search(client: Client, options: argparse.Namespace) -> int:

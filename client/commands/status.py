@@ -12,11 +12,11 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def show(client: Client, options: argparse.Namespace) -> int:
-    """Prints how every service is; fails unless all are ready."""
+    """Prints how every service is; fails unless all are ready and none tells of a problem."""
     services = client.status()
     for service in services:
         state = "ready" if service.ready else "NOT READY"
-        detail = service.card.model or service.card.backend if service.ready else service.problem
-        say(f"{service.name:22} {state:10} {detail}")
+        model = service.card.model or service.card.backend if service.ready else ""
+        say(f"{service.name:22} {state:10} {'; '.join(filter(None, (model, service.problem)))}")
     say(f"emotion wheel {services[0].card.ontology_hash[:12]}")
-    return 0 if all(service.ready for service in services) else 1
+    return 0 if all(service.ready and not service.problem for service in services) else 1

@@ -100,6 +100,7 @@ class Cached:
         self._ahead = store.ahead if isinstance(store, Ahead) else None
         self._clock = clock
         self._held = Held(bytes_max, keep_s, clock)
+        self._problem = ""
 
     @contextmanager
     def allowing_stale(self, name: Hashable = None) -> Iterator[Call]:
@@ -151,6 +152,9 @@ class Cached:
     def delete(self, keys: Iterable[str]) -> None:
         """Removes objects; see the port."""
         gone = list(keys)
+        if not gone:
+            self._store.delete(gone)  # Not watched: a store that has nothing to delete is not asked.
+            return
         try:
             self._watched(lambda: self._store.delete(gone))
         finally:
@@ -159,6 +163,10 @@ class Cached:
     def check(self) -> None:
         """Finds out whether the store keeps what the port promises."""
         self._watched(self._store.check)
+
+    def sweep(self) -> None:
+        """Deletes what killed writers left; see the port."""
+        self._store.sweep()  # Not watched: a store that has nothing to sweep is not asked.
 
     def close(self) -> None:
         """Frees what the store holds; the objects stay."""
@@ -171,6 +179,11 @@ class Cached:
     def tidy(self) -> None:
         """Drops what nobody used for `keep_s`; call it now and then, for nobody may ask."""
         self._held.tidy()
+
+    @property
+    def problem(self) -> str:
+        """Why the store did not answer when it was asked last; empty when it did."""
+        return self._problem
 
     @property
     def held_bytes(self) -> int:
@@ -266,13 +279,19 @@ class Cached:
         return etag
 
     def _watched(self, ask: Callable[[], Result]) -> Result:
+        if deadline.remaining_s() == 0:
+            return ask()  # Which has no time to ask the store.
         try:
             result = ask()
-        except NotReady:
-            metrics.STORE_UP.set(0)
+        except (NotReady, DeadlineExceeded) as error:
+            self._told(str(error))
             raise
-        metrics.STORE_UP.set(1)
+        self._told("")
         return result
+
+    def _told(self, problem: str) -> None:
+        self._problem = problem
+        metrics.STORE_UP.set(0 if problem else 1)
 
 
 def _unknown() -> NotReady:

@@ -297,8 +297,8 @@ class Recollection:
     """What is recalled of an identity; `turns` are the last of a conversation, oldest first.
 
     `stale_s` is above 0 when the store is away and this is what was known so many seconds ago. `person_generation`
-    tells one person from an earlier one of the name; it is empty for somebody who is not known yet. `damaged` tells what
-    is wrong with each turn that was left out: a text that names the object.
+    tells one person from an earlier one of the name; it is empty for somebody who is not known yet. `damaged` tells
+    what is wrong with each turn that was left out: a text that names the object.
     """
 
     identity: Identity

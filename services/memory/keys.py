@@ -5,6 +5,7 @@
     erasing/<tenant>/<what>                        an erasure that has begun, or was done a moment ago: whoever finds it
                                                    ends it, and looks again for what late writers left
     adding/<tenant>/<id>-<generation>              an addition that has begun: if it is killed, a sweep finds its files
+    changing/<nonce>                               examples that are being put or removed: if it is killed, their rows
     tenants/<tenant>/                              all of a tenant
       identities/<id>                              an identity's head: while it is there, the identity exists
       banks/<name>                                 an emotion bank
@@ -48,6 +49,7 @@ LAYOUT = "layout"
 RETENTIONS = "retentions/"
 ERASING = "erasing/"
 ADDING = "adding/"
+CHANGING = "changing/"
 TENANTS = "tenants/"
 
 _ADDITION = r"tenants/[^/]+/kept/[^/]+/[^/]+/"

@@ -8,19 +8,21 @@ from services.memory import keys
 from services.memory.archive.archive import Archive
 from services.memory.cache import Cached
 from services.memory.checks import check_handle
-from services.memory.domain import NewIdentity, Recollection, Turn
+from services.memory.domain import NewIdentity, Recollection, Use
 from services.memory.forgetting.audits import Audits
 from services.memory.forgetting.erasing import Eraser
 from services.memory.forgetting.expiring import Expired
 from services.memory.forgetting.retention import Retentions
 from services.memory.forgetting.sweeping import Sweeper
-from services.memory.keys import Scope
 from services.memory.layout import check_layout
 from services.memory.registry.banks import Banks
+from services.memory.registry.consent import allowed
 from services.memory.registry.emotion_references import EmotionReferences
 from services.memory.registry.exemplars import Exemplars
+from services.memory.registry.heads import Kept
 from services.memory.registry.registry import Registry
 from services.memory.store import Store
+from services.memory.talks.conversation import Turns
 from services.memory.talks.persons import Persons
 from services.memory.talks.talks import Talks
 from services.memory.talks.trajectory import trajectory
@@ -129,14 +131,17 @@ class Memory:
                 raise
             bank = self.banks.get(tenant, kept.identity.emotion_bank)
             try:
-                turns = self._felt(kept.scope, person, conversation, turns_max)
+                said = self._felt(kept, person, conversation, turns_max)
             except NotReady:
                 # The identity was answered for by what was known; of this conversation nothing was.
                 if not call.stale_s:
                     raise
-                turns = ()
-        felt = trajectory(turns, self._clock())
-        return Recollection(kept.identity, bank, turns[len(turns) - min(turns_max, len(turns)) :], felt, call.stale_s)
+                said = Turns()
+        felt = trajectory(said.turns, self._clock())
+        turns = said.turns[max(0, len(said.turns) - turns_max) :]
+        return Recollection(
+            kept.identity, bank, turns, felt, call.stale_s, said.person_generation, damaged=said.damaged
+        )
 
     def reference(self, tenant: str, identity: str, digest: str) -> bytes:
         """Returns a file of an identity; while the store is away, one that was used a moment ago.
@@ -147,6 +152,11 @@ class Memory:
         """
         with self._cached.allowing_stale():
             return self.registry.reference(tenant, identity, digest)
+
+    @property
+    def store_problem(self) -> str:
+        """Why the store did not answer when it was asked last; empty when it did."""
+        return self._cached.problem
 
     def sweep(self) -> Expired:
         """Ends erasures that were cut short and deletes what is too old; one thread calls at a time.
@@ -166,8 +176,10 @@ class Memory:
         """Frees what it holds; the objects stay."""
         self._cached.close()
 
-    def _felt(self, scope: Scope, person: str, conversation: str, turns_max: int) -> tuple[Turn, ...]:
-        return self.talks.last(scope, person, conversation, max(turns_max, FELT_TURNS)) if conversation else ()
+    def _felt(self, kept: Kept, person: str, conversation: str, turns_max: int) -> Turns:
+        if not conversation or Use.KEEP_TURNS not in allowed(kept.identity, self._clock()):
+            return Turns()  # What was kept while that was allowed is told to nobody's reply any more.
+        return self.talks.last(kept.scope, person, conversation, max(turns_max, FELT_TURNS))
 
     def _forget(self, folder: str) -> None:
         self._cached.forget(folder)

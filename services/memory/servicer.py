@@ -49,7 +49,7 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
         card = common.ModelCard(
             backend=self._name, model=embedding.model, digest=embedding.digest, ontology_hash=self._wheel.digest
         )
-        return pb.GetStoreResponse(card=card)
+        return pb.GetStoreResponse(card=card, problem=self._memory.store_problem)
 
     async def Recall(self, request: pb.RecallRequest, context: Any) -> pb.RecallResponse:
         self._desk.check(request.tenant)
@@ -71,6 +71,7 @@ class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
             ontology_hash=self._wheel.digest,
             trajectory=sayings.sent_trajectory(found.trajectory),
             stale_s=found.stale_s,
+            person_generation=found.person_generation,
             damaged=found.damaged,
         )
 

@@ -110,6 +110,9 @@ class Store(Protocol):
             NotReady: It cannot; the message says why and what to do about it.
         """
 
+    def sweep(self) -> None:
+        """Deletes what killed writers left beside the objects, nothing of the living; asked every minute."""
+
     def close(self) -> None:
         """Frees what the store holds; the objects stay."""
 

@@ -1,9 +1,12 @@
 """What holds of every store of the memory: the tests, for a module of each back-end to take up."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 
+from services.common.errors import NotReady
 from services.memory.store import SAME, Object, Store, content_of
 
 NO_KEYS = [
@@ -26,6 +29,15 @@ NO_KEYS = [
 ]
 
 
+@dataclass
+class Distant:
+    """A store that goes away, and comes back with what it holds."""
+
+    store: Store
+    leave: Callable[[], object]
+    come_back: Callable[[], object]
+
+
 def keys(store: Store, folder: str = "") -> list[str]:
     return [entry.key for entry in store.list(folder)]
 
@@ -35,7 +47,7 @@ def read(store: Store, key: str) -> bytes | None:
 
 
 class StorePromises:
-    """Whoever takes this up has a fixture `store`: an empty one."""
+    """Whoever takes this up has a fixture `store`, an empty one, and one `distant`, which is empty as well."""
 
     page_keys = 10
     """As many keys as the store handles at once."""
@@ -171,6 +183,46 @@ class StorePromises:
     def test_a_store_that_keeps_its_promises_says_so_and_leaves_nothing_of_the_trial(self, store: Store) -> None:
         store.check()
         assert store.list("") == ()
+
+    def test_a_store_that_is_away_is_not_ready_whatever_it_is_asked_and_has_lost_nothing_when_it_is_back(
+        self, distant: Distant
+    ) -> None:
+        store = distant.store
+        etag = store.put("a/b", b"x")
+        distant.leave()
+        asks: dict[str, Callable[[], object]] = {
+            "get": lambda: store.get("a/b"),
+            "get what is the same": lambda: store.get("a/b", unless=etag),
+            "get what is not there": lambda: store.get("a/c"),
+            "list": lambda: store.list(""),
+            "list a folder": lambda: store.list("a/", limit=1),
+            "put": lambda: store.put("a/b", b"y"),
+            "create": lambda: store.create("c/d", b"y"),
+            "replace": lambda: store.replace("a/b", b"y", etag),
+            "delete": lambda: store.delete(["a/b"]),
+            "check": store.check,
+        }
+
+        def refused(name: str) -> bool:
+            try:
+                asks[name]()
+            except NotReady:
+                return True
+            return False
+
+        with ThreadPoolExecutor(len(asks)) as threads:
+            assert [
+                name for name, is_refused in zip(asks, threads.map(refused, asks), strict=True) if not is_refused
+            ] == []
+        distant.come_back()
+        assert store.get("a/b") == Object(b"x", etag)
+        assert keys(store) == ["a/b"]
+        assert store.create("c/d", b"y")
+
+    def test_a_sweep_leaves_the_objects(self, store: Store) -> None:
+        store.put("a/b", b"x")
+        store.sweep()
+        assert keys(store) == ["a/b"]
 
     @pytest.mark.parametrize("key", NO_KEYS)
     def test_what_is_no_key_is_refused(self, store: Store, key: str) -> None:

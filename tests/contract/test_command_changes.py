@@ -129,6 +129,12 @@ async def test_only_what_is_named_changes_and_is_told(run: Run, mina: list[pb.Id
     assert (second.grants, second.references) == (first.grants, first.references)
 
 
+async def test_what_is_so_already_is_said_to_be_that(run: Run, mina: list[pb.Identity]) -> None:
+    told = await run("identity", "change", "mina", "--about", "Sings.", "--name", "Mina")
+    assert told == (0, "nothing is different: mina is still at version 1\n", "")
+    assert len(mina) == 1
+
+
 async def test_files_come_and_go_by_the_beginning_of_their_digest(
     run: Run, door: FakeDoor, mina: list[pb.Identity], folder: Path
 ) -> None:

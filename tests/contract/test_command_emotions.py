@@ -64,6 +64,27 @@ async def test_an_identity_has_emotional_references_of_its_own(run: Run, door: F
     assert (await run("emotion", "list"))[1] == ""
 
 
+@pytest.mark.parametrize("words", [["emotion", "--help"], ["emotion", "put", "--help"]])
+def test_the_help_says_that_no_back_end_reads_emotional_references(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command._parser().parse_args(words)
+    assert "No back-end, embedded or not, reads emotional references yet" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("suffix", "media_type"), [("wav", "audio/wav"), ("JPG", "image/jpeg"), ("png", "image/png"), ("mp4", "video/mp4")]
+)
+async def test_the_name_of_a_file_that_is_looked_at_tells_its_type(
+    run: Run, door: FakeDoor, tmp_path: Path, suffix: str, media_type: str
+) -> None:
+    file = tmp_path / f"happy.{suffix}"
+    file.write_bytes(b"smile")
+    assert (await run("emotion", "put", "face", "happy", file))[0] == 0
+    assert [each.media_type for each in door.requests] == [media_type]
+
+
 async def test_an_emotion_bank_is_stored_from_a_file(run: Run, door: FakeDoor, tmp_path: Path) -> None:
     file = tmp_path / "calm.toml"
     file.write_text('name = "calm"\nface_classes = ["neutral", "happy"]\nvoice_styles = ["friendly"]\n')

@@ -116,10 +116,18 @@ async def test_the_picture_is_shown_on_a_terminal_that_can(
     fill(door, "anna")
     monkeypatch.setenv("TERM", "xterm-kitty")
     monkeypatch.delenv("TMUX", raising=False)
-    assert "\x1b" not in (await run("identity", "show", "anna", "--picture"))[1]  # it is no terminal
+    assert "\x1b" not in (await run("identity", "show", "anna"))[1]  # it is no terminal
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert (await run("identity", "show", "anna"))[1].startswith("\x1b_Ga=T,f=100,")
     assert "\x1b" not in (await run("identity", "show", "anna", "--no-picture"))[1]
+
+
+async def test_who_asks_for_a_picture_where_none_can_be_is_told_why(run: Run, door: FakeDoor) -> None:
+    fill(door, "anna")
+    status, printed, complaint = await run("identity", "show", "anna", "--picture")
+    assert (status, complaint) == (0, "e3rg: no picture: standard output is no terminal\n")
+    for words in ((), ("--no-picture",)):
+        assert await run("identity", "show", "anna", *words) == (0, printed, "")
 
 
 async def test_a_picture_that_may_not_be_shown_is_told_to_who_asks_for_it(
@@ -129,9 +137,10 @@ async def test_a_picture_that_may_not_be_shown_is_told_to_who_asks_for_it(
     del door.identities["default", "anna"][0].grants[:]
     monkeypatch.setenv("TERM", "xterm-kitty")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    status, printed, _ = await run("identity", "show", "anna", "--picture")
-    assert status == 0
-    assert printed.startswith("no picture: identity 'anna' does not allow animate_face\nanna: Anna")
+    status, printed, complaint = await run("identity", "show", "anna", "--picture")
+    assert (status, complaint) == (0, "e3rg: no picture: identity 'anna' does not allow animate_face\n")
+    assert printed.startswith("anna: Anna")
+    assert (await run("identity", "show", "anna")) == (0, printed, "")  # nobody asked for it
     assert "allowed    nothing\n" in printed
 
 

@@ -1,11 +1,12 @@
 """`e3rg memory`: what was said, for how long it is kept, what was erased."""
 
+import asyncio
 import time
 from pathlib import Path
 
 import pytest
 
-from client import command
+from client import Client, command
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import erasure_pb2 as erasure
 from e3rg.memory.v1 import memory_pb2 as pb
@@ -203,3 +204,27 @@ def test_words_that_make_no_request_are_refused_before_anything_is_sent(
         command.main(["memory", *words])
     assert end.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def damage(door: FakeDoor, *numbers: int) -> list[str]:
+    """Damages turns, of which each page has two; returns what is told of each."""
+    door.turns = [turn(number) for number in (4, 3, 2, 1)]
+    door.damaged_turns = {f"t{number}": f"stored object 't{number}' is damaged: \x1b[2J" for number in numbers}
+    return [f"stored object 't{number}' is damaged: \\x1b[2J" for number in numbers]
+
+
+async def test_turns_are_shown_but_damaged_ones_and_the_end_says_what_is_wrong(run: Run, door: FakeDoor) -> None:
+    told = damage(door, 4, 3, 1)
+    status, printed, complaint = await run("memory", "turns", "anna", "--conversation", "monday")
+    assert [line.split()[-1] for line in printed.splitlines() if "turn" in line] == ["t2"]
+    assert (status, complaint.splitlines()) == (1, [f"e3rg: {line}" for line in told])
+
+
+async def test_a_program_gets_all_other_turns_and_is_warned_of_the_damaged(
+    door: FakeDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    (told,) = damage(door, 3)
+    with Client(door.address) as client:
+        names = await asyncio.to_thread(lambda: [each.id for each in client.turns.all("anna", "monday")])
+    assert names == ["t4", "t2", "t1"]
+    assert [said.getMessage() for said in caplog.records] == [f"left out of a conversation: {told}"]

@@ -51,6 +51,34 @@ async def test_an_archive_of_an_identity_makes_another_one_like_it(stubs: Stubs)
         await clients.ask(stubs.identities.ImportIdentity(), each(requests))
 
 
+async def test_what_an_identity_was_and_what_was_allowed_then_goes_with_it(stubs: Stubs) -> None:
+    await stubs.add(parts(header(), PORTRAIT, VOICE))
+    await stubs.change(pb.ChangeIdentityHeader(tenant=TENANT, id="ada", if_version=1, grants={}))
+    again = pb.ChangeIdentityHeader.Grants(grants=header().grants)
+    await stubs.change(pb.ChangeIdentityHeader(tenant=TENANT, id="ada", if_version=2, grants=again))
+    archive = await joined(stubs.identities.ExportIdentity(pb.ExportIdentityRequest(tenant=TENANT, identity="ada")))
+    requests = [
+        pb.ImportIdentityRequest(header=pb.ImportIdentityHeader(tenant="other")),
+        *(pb.ImportIdentityRequest(content=piece) for piece in pieces(archive)),
+    ]
+    imported = (await clients.ask(stubs.identities.ImportIdentity(), each(requests))).identity
+    assert imported.version == 3
+    for version in (1, 2, 3):
+        before, after = [
+            (await stubs.identities.GetIdentity(pb.GetIdentityRequest(tenant=tenant, identity="ada", version=version)))
+            for tenant in (TENANT, "other")
+        ]
+        assert after.identity.generation == imported.generation != before.identity.generation
+        after.identity.generation = before.identity.generation
+        assert after == before
+    copy = pb.ExportIdentityRequest(tenant="other", identity="ada")
+    assert await joined(stubs.identities.ExportIdentity(copy)) == archive
+    with refused(grpc.StatusCode.ABORTED, "is at version 3, not 1"):
+        await stubs.change(pb.ChangeIdentityHeader(tenant="other", id="ada", if_version=1, grants={}))
+    changed = await stubs.change(pb.ChangeIdentityHeader(tenant="other", id="ada", if_version=3, grants={}))
+    assert (changed.version, list(changed.grants)) == (4, [])
+
+
 async def test_what_is_no_archive_leaves_nothing(stubs: Stubs, store: Store) -> None:
     await stubs.add(parts(header()))
     archive = await joined(stubs.identities.ExportIdentity(pb.ExportIdentityRequest(tenant=TENANT, identity="ada")))

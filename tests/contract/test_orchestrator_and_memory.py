@@ -1,23 +1,23 @@
 """Turns over the real memory: what is kept through the door is found, read and erased through it."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
 from e3rg.memory.v1 import erasure_pb2 as erasure
 from e3rg.memory.v1 import exemplars_pb2 as exemplars
+from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from services.common.errors import NotReady
+from tests.deployment import ALL_USES
 from tests.door import TALK, TENANT, Door, opened
+from tests.fakes import Gate
 from tests.serving import refused
 from tests.turns import header, lost, respond
-
-if TYPE_CHECKING:
-    pass
 
 DOG = "My dog is ill."
 
@@ -83,6 +83,49 @@ async def test_of_an_identity_that_is_erased_nothing_is_left(door: Door) -> None
     assert not [key for key in door.store.objects if "/kept/" in key or "/identities/" in key]
     with refused(grpc.StatusCode.NOT_FOUND, "'ada' is unknown"):
         await door.say("Hello.")
+
+
+@pytest.mark.parametrize("who", ["identity", "person"])
+async def test_a_turn_under_way_is_not_kept_with_whoever_comes_after_an_erasure(door: Door, who: str) -> None:
+    await door.say(DOG)
+    door.cast.lead.before = gate = Gate("write")
+    fields = {**TALK, "keep_clips": True}
+    answering = asyncio.create_task(respond(door.stub, header("My dog is better.", **fields)))
+    await gate.reached()
+    if who == "identity":
+        await door.memory.erasure.EraseIdentity(
+            erasure.EraseIdentityRequest(tenant=TENANT, identity="ada", asked_by="the test")
+        )
+        await door.added()
+    else:
+        await door.memory.erasure.ErasePerson(
+            erasure.ErasePersonRequest(tenant=TENANT, person="bob", asked_by="the test")
+        )
+    before = {key for key in door.store.objects if "/people/" in key or "/derived/" in key}
+    gate.open()
+    turn = await answering
+    assert [stage for stage, _ in lost(turn)] == ["remember"]
+    assert "was erased" in turn.degraded[0].reason
+    assert (turn.done.turn, turn.frames) == ("", 25)
+    assert {key for key in door.store.objects if "/people/" in key} <= before
+    assert b"dog" not in b"".join(door.store.objects.values())
+
+
+async def test_without_the_permission_to_keep_turns_those_that_were_kept_are_not_recalled(door: Door) -> None:
+    await door.say(DOG)
+    grants = [
+        identities.Grant(use=use, granted_by="the test", granted_on="2026-01-31")
+        for use in ALL_USES
+        if use != "keep_turns"
+    ]
+    change = identities.ChangeIdentityHeader(
+        tenant=TENANT, id="ada", if_version=1, grants=identities.ChangeIdentityHeader.Grants(grants=grants)
+    )
+    await door.memory.identities.ChangeIdentity(iter([identities.ChangeIdentityRequest(header=change)]), timeout=20)
+    turn = await door.say("My dog is better.")
+    assert (list(turn.identity.turns), turn.identity.trajectory.label, turn.recalled) == ([], "", [])
+    assert door.cast.lead.orders[-1].memories == ()
+    assert door.cast.lead.orders[-1].message.history == ()
 
 
 async def test_a_store_that_goes_away_in_mid_flight_costs_the_memory_of_the_turn_only(door: Door) -> None:

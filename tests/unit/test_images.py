@@ -7,7 +7,7 @@ import zlib
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from services.common.errors import InvalidRequest, TooLarge
 from services.common.images import decode_image, encode_jpeg
@@ -70,6 +70,14 @@ def test_what_is_no_picture_is_refused_with_the_field(content: bytes) -> None:
     assert refused.value.field == "header.portrait"
 
 
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF", "PPM"])
+def test_a_picture_of_another_kind_is_refused_though_it_could_be_read(kind: str) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (6, 4)).save(file, kind)
+    with pytest.raises(InvalidRequest, match=r"^portrait: \d+ bytes that are no JPEG or PNG; send one of these$"):
+        decode_image(file.getvalue(), "portrait")
+
+
 @pytest.mark.parametrize(
     "content", [png()[:-30], jpeg()[:300], cv2.imencode(".png", np.zeros((40, 40, 3), np.uint8))[1].tobytes()[:50]]
 )
@@ -77,6 +85,22 @@ def test_a_damaged_picture_is_refused_with_the_field(content: bytes) -> None:
     with pytest.raises(InvalidRequest, match=r"header\.portrait: the image is damaged .*; send it again") as refused:
         decode_image(content, "header.portrait")
     assert refused.value.field == "header.portrait"
+
+
+def test_a_png_whose_exif_data_are_none_is_refused_with_the_field() -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (60, 40)).save(file, "PNG", exif=b"Exif\0\0neither byte order")
+    with pytest.raises(InvalidRequest, match=r"^portrait: the image is damaged \(not a TIFF file .*; send it again$"):
+        decode_image(file.getvalue(), "portrait")
+
+
+def test_a_picture_with_a_text_that_unpacks_to_much_is_refused_with_the_field() -> None:
+    file, texts = io.BytesIO(), PngImagePlugin.PngInfo()
+    texts.add_text("about", "x" * (PngImagePlugin.MAX_TEXT_CHUNK + 1), zip=True)
+    Image.new("RGB", (6, 4)).save(file, "PNG", pnginfo=texts)
+    assert len(file.getvalue()) < 2000
+    with pytest.raises(InvalidRequest, match=r"^portrait: the image is damaged \(Decompressed data too large"):
+        decode_image(file.getvalue(), "portrait")
 
 
 def test_a_file_with_any_byte_wrong_is_refused_or_read_but_never_breaks_the_service() -> None:
@@ -104,8 +128,12 @@ def test_an_image_that_claims_to_be_huge_is_refused_undecoded() -> None:
     content[at + 5 : at + 9] = struct.pack(">HH", 60_000, 60_000)
     with pytest.raises(TooLarge, match="portrait: the image is 60000x60000 px; send at most 4096 px a side"):
         decode_image(bytes(content), "portrait")
-    png = bytearray(cv2.imencode(".png", np.zeros((16, 16), np.uint8))[1].tobytes())
-    png[16:24] = struct.pack(">II", 5_000, 16)
-    png[29:33] = struct.pack(">I", zlib.crc32(png[12:29]))
-    with pytest.raises(TooLarge, match="5000x16 px"):
-        decode_image(bytes(png), "portrait")
+
+
+@pytest.mark.parametrize(("width_px", "height_px"), [(4097, 16), (16, 4097)])
+def test_an_image_is_too_large_when_one_side_is(width_px: int, height_px: int) -> None:
+    content = bytearray(cv2.imencode(".png", np.zeros((16, 16), np.uint8))[1].tobytes())
+    content[16:24] = struct.pack(">II", width_px, height_px)
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    with pytest.raises(TooLarge, match=f"the image is {width_px}x{height_px} px"):
+        decode_image(bytes(content), "portrait")

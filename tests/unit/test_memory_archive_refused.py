@@ -69,6 +69,14 @@ def added(*names: str, content: bytes = b"x") -> Repack:
     return lambda listed: [*listed, *(Member(name, content) for name in names)]
 
 
+def put_before(part: str, member: Member) -> Repack:
+    def repack(listed: list[Member]) -> list[Member]:
+        place = [part in each.name for each in listed].index(True)
+        return [*listed[:place], member, *listed[place:]]
+
+    return repack
+
+
 def without(part: str) -> Repack:
     return lambda listed: [member for member in listed if part not in member.name]
 
@@ -88,7 +96,7 @@ REFUSED: dict[str, tuple[Repack, str]] = {
     "who it is not first": (lambda listed: listed[1:] + listed[:1], "does not begin with identity.json"),
     "who it is twice": (lambda listed: [*listed, listed[0]], "'identity.json': it is there twice"),
     "a member twice": (lambda listed: [*listed, listed[5]], "it is there twice"),
-    "a newer version": (about(version=2), "is of version 2, this memory reads 1"),
+    "a newer version": (about(version=3), "is of version 3, this memory reads 2"),
     "another format": (about(format="a zoo"), "'identity.json' cannot be read: format"),
     "no JSON": (replaced("identity.json", lambda content: content[1:]), "'identity.json' cannot be read"),
     "a wrong profile": (about(profile={"name": "Ada"}), "'identity.json' cannot be read: profile"),
@@ -97,7 +105,7 @@ REFUSED: dict[str, tuple[Repack, str]] = {
         r"identity.json.profile.age: .*'ancient'",
     ),
     "a wrong name": (about(id="../ada"), "identity: '../ada' is not a name"),
-    "an unknown bank": (about(emotion_bank="calm"), "'calm' is unknown here"),
+    "an unknown bank": (about(emotion_bank="calm"), "'calm' is unknown here; store that emotion bank first"),
     "no permissions": (about(grants=[]), "nothing was allowed"),
     "no files": (about(references=[]), "identity.json.references: .*portrait"),
     "a missing file": (lambda listed: [listed[0], *listed[2:]], "'references/.*' is missing"),
@@ -115,7 +123,8 @@ REFUSED: dict[str, tuple[Repack, str]] = {
         replaced("identity.json", lambda content: content.replace(b'"digest":"', b'"digest":"' + b"x" * 20_000, 1)),
         r"identity.json.references\[0\].digest: .{0,100} is not a SHA-256",
     ),
-    "an unknown emotion": (added("emotions/voice/grumpy"), "'grumpy' is unknown"),
+    "an emotion after others": (added("emotions/voice/sad"), "'emotions/voice/sad' stands after others"),
+    "an unknown emotion": (put_before("exemplars/", Member("emotions/voice/grumpy", b"x")), "'grumpy' is unknown"),
     "what a model is said to have derived": (
         added(f"derived/portrait/{'0' * 64}-{'1' * 64}"),
         "is none that an export writes",

@@ -49,7 +49,7 @@ def test_clips_are_read_as_they_were_kept_and_listed_with_their_turn(store: Stor
     speech, video = put(memory), put(memory, MP4, ClipKind.VIDEO)
     assert speech == Clip(SPEECH, digest_of(WAV), len(WAV))
     assert (get(memory), get(memory, ClipKind.VIDEO)) == (WAV, MP4)
-    (second, first), _ = memory.talks.turns(TENANT, "ada", "ann", "talk", 50, "")
+    second, first = memory.talks.turns(TENANT, "ada", "ann", "talk", 50, "").turns
     assert (first.clips, second.clips) == ((speech, video), ())
 
 
@@ -65,7 +65,8 @@ def test_turns_that_were_said_at_the_same_moment_keep_their_clips_apart(store: S
     listed: list[Turn] = []
     after = ""
     while not listed or after:
-        page, after = memory.talks.turns(TENANT, "ada", "ann", "talk", 1, after)
+        read = memory.talks.turns(TENANT, "ada", "ann", "talk", 1, after)
+        page, after = read.turns, read.following
         listed += page
     assert {(each.id, clip.kind): clip for each in listed for clip in each.clips} == kept
     assert [get(memory, SPEECH, each.id) for each in twins] == [WAV + b"!" + each.id.encode() for each in twins]
@@ -79,9 +80,10 @@ def test_a_page_of_turns_asks_once_for_all_its_clips(fake: FakeStore) -> None:
         put(memory, MP4, ClipKind.VIDEO, f"turn-{number}")
     listings: list[str] = []
     fake.before = lambda operation, key: listings.append(key) if operation == "list" and "/clips/" in key else None
-    page, after = memory.talks.turns(TENANT, "ada", "ann", "talk", 20, "")
+    listed = memory.talks.turns(TENANT, "ada", "ann", "talk", 20, "")
+    page, after = listed.turns, listed.following
     assert [len(each.clips) for each in page] == [2] * 20
-    page, _ = memory.talks.turns(TENANT, "ada", "ann", "talk", 20, after)
+    page = memory.talks.turns(TENANT, "ada", "ann", "talk", 20, after).turns
     assert [len(each.clips) for each in page] == [2] * 8 + [0]
     assert len(listings) == 2
 
@@ -94,7 +96,7 @@ def test_clips_that_were_replaced_and_not_yet_deleted_do_not_hide_those_of_later
     (first, second) = sorted(keys_of(fake, "/clips/"))
     for number in range(20):
         fake.put(f"{first[:-64]}{number:064x}", WAV)
-    (two, one), _ = memory.talks.turns(TENANT, "ada", "ann", "talk", 50, "")
+    two, one = memory.talks.turns(TENANT, "ada", "ann", "talk", 50, "").turns
     assert [clip.digest for clip in two.clips] == [f"{19:064x}"]
     assert [clip.digest for clip in one.clips] == [second[-64:]]
 

@@ -56,8 +56,9 @@ def test_recall_and_list_tell_each_exactly_what_was_said_there(talked: tuple[Rep
     for tenant, identity, person, conversation in TOGETHER:
         own = texts(said.get((tenant, identity, person, conversation), []))
         scope = memory.scope(identity, tenant)
-        assert texts(list(memory.talks.last(scope, person, conversation, 1000))) == own
-        page, following = memory.talks.turns(tenant, identity, person, conversation, 200, "")
+        assert texts(list(memory.talks.last(scope, person, conversation, 1000).turns)) == own
+        listed = memory.talks.turns(tenant, identity, person, conversation, 200, "")
+        page, following = listed.turns, listed.following
         assert (texts(list(page))[::-1], following) == (own, "")
         assert [each.timings_s for each in page] == [{each.user_text: 1.0} for each in page]
 
@@ -82,5 +83,5 @@ def test_a_clip_is_that_of_the_turn_and_of_no_other(talked: tuple[Replica, dict[
             assert memory.talks.clip(*whom, each.id, ClipKind.SPEECH) == WAV + each.user_text.encode()
         with pytest.raises(NotFound):
             memory.talks.clip(*whom, f"turn-{len(said.get(whom, []))}", ClipKind.SPEECH)
-        page, _ = memory.talks.turns(*whom, 200, "")
+        page = memory.talks.turns(*whom, 200, "").turns
         assert [len(each.clips) for each in page] == [1] * len(page)

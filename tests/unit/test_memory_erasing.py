@@ -200,7 +200,7 @@ def test_who_talks_with_another_identity_too_is_still_known_after_the_erasure_of
     fake.before = lambda operation, key: deleted.append(key) if operation == "delete" else None
     eraser(memory, fake).identity(TENANT, "ada", "the test")
     memory.say(turn(2), identity="bob")
-    turns, _ = memory.talks.turns(TENANT, "bob", "ann", "talk", 50, "")
+    turns = memory.talks.turns(TENANT, "bob", "ann", "talk", 50, "").turns
     assert [each.id for each in turns] == ["turn-2", "turn-1"]
     assert keys_of(fake, "only-ada") == []
     assert keys.person(TENANT, "p-only-ada") in deleted

@@ -268,7 +268,7 @@ def test_a_person_who_turns_to_another_identity_at_that_moment_stays_known(clock
     ERASE["identity"](eraser(store, clock))
     assert entered
     memory.say(turn(6), identity="bob")
-    page, _ = memory.talks.turns(TENANT, "bob", "ann", "talk", 50, "")
+    page = memory.talks.turns(TENANT, "bob", "ann", "talk", 50, "").turns
     assert [each.id for each in page] == ["turn-6", "turn-5"]
     ERASE["person"](eraser(store, clock))
     assert [key for key in others(store) if "p-ann" in key] == []

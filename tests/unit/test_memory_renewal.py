@@ -71,7 +71,7 @@ def test_turns_that_were_kept_with_another_model_are_found_with_the_present_one(
     nearest, *_ = new.talks.search(TENANT, "ada", "ann", "", Sought("question 2", 32, -1))
     assert (nearest.turn.id, nearest.turn.conversation) == ("turn-2", "talk")
     assert nearest.similarity == pytest.approx(1, abs=1e-3)
-    assert nearest.turn.said_at_s == house.old.talks.last(house.old.scope(), "ann", "talk", 2)[0].said_at_s
+    assert nearest.turn.said_at_s == house.old.talks.last(house.old.scope(), "ann", "talk", 2).turns[0].said_at_s
 
 
 def test_with_each_turn_that_is_kept_some_rows_are_made_too() -> None:

@@ -13,34 +13,11 @@ from services.memory.forgetting.expiring import Expired
 from services.memory.forgetting.retention import DAYS_MAX, Retentions
 from services.memory.forgetting.sweeping import EXPIRING_EVERY_S, STEPS_A_SWEEP, Sweeper
 from services.memory.vectors.tidying import ERASURE_KEPT_S
-from tests.fake_store import FakeStore
+from tests.sweeping import DAY_S, House
 from tests.talking import TENANT, WAV, Clock, Replica, keys_of, killed_at, once, turn
 from tests.talking import new as new_identity
 
-DAY_S = 86_400.0
 MODEL = "a" * 64
-
-
-class House:
-    """A memory whose store has a clock of its own, and a sweeper that looks for what is old each time."""
-
-    def __init__(self) -> None:
-        self.time = Clock()
-        self.store = FakeStore(self.time)
-        self.memory = Replica(self.store, self.time)
-        self.memory.add()
-
-    def keep(self, tenant: str = TENANT, /, **days: int) -> None:
-        Retentions(self.store).set(tenant, Retention(**days))
-
-    def pass_days(self, days: float) -> None:
-        self.time.now_s += days * DAY_S
-
-    def sweeper(self) -> Sweeper:
-        return Sweeper(self.store, Eraser(self.store, 70, clock=self.time), self.memory.vectors, Clock())
-
-    def sweep(self) -> Expired:
-        return self.sweeper().run_once()
 
 
 @pytest.fixture
@@ -156,7 +133,7 @@ def test_who_still_talks_with_one_identity_stays_known(house: House) -> None:
         house.memory.say(turn(number), identity="bob")
         house.pass_days(0.9)
         house.sweep()
-    page, _ = house.memory.talks.turns(TENANT, "bob", "ann", "talk", 50, "")
+    page = house.memory.talks.turns(TENANT, "bob", "ann", "talk", 50, "").turns
     assert [each.id for each in page] == ["turn-4"]
     assert house.memory.last() == []
 

@@ -9,6 +9,7 @@ from services.common.errors import InvalidRequest
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.store import Store
 from services.memory.talks import conversation
+from services.memory.talks.conversation import Turns
 from tests.fake_store import FakeStore
 from tests.talking import TENANT, Replica, turn
 
@@ -30,15 +31,17 @@ def test_turns_are_listed_in_pages_the_newest_first(store: Store) -> None:
         memory.say(turn(number))
     pages, after = [], ""
     while True:
-        page, after = memory.talks.turns(TENANT, "ada", "ann", "talk", 3, after)
+        listed = memory.talks.turns(TENANT, "ada", "ann", "talk", 3, after)
+        page, after = listed.turns, listed.following
         pages.append([each.id for each in page])
         memory.say(turn(100 + len(pages)))  # What is said meanwhile stands before them.
         if not after:
             break
     assert pages == [["turn-6", "turn-5", "turn-4"], ["turn-3", "turn-2", "turn-1"], ["turn-0"]]
-    page, after = memory.talks.turns(TENANT, "ada", "ann", "talk", 10, "")
+    listed = memory.talks.turns(TENANT, "ada", "ann", "talk", 10, "")
+    page, after = listed.turns, listed.following
     assert (len(page), after) == (10, "")
-    assert memory.talks.turns(TENANT, "ada", "bob", "talk", 10, "") == ((), "")
+    assert memory.talks.turns(TENANT, "ada", "bob", "talk", 10, "") == Turns()
 
 
 def test_a_page_ends_where_a_message_is_full_and_the_next_goes_on_there() -> None:
@@ -47,7 +50,8 @@ def test_a_page_ends_where_a_message_is_full_and_the_next_goes_on_there() -> Non
         memory.say(replace(turn(number), user_text="ö " * 16_000, reply_text="ö" * 32_000, vote_record="00" * 65_536))
     seen, after, pages = [], "", 0
     while pages == 0 or after:
-        page, after = memory.talks.turns(TENANT, "ada", "ann", "talk", 200, after)
+        listed = memory.talks.turns(TENANT, "ada", "ann", "talk", 200, after)
+        page, after = listed.turns, listed.following
         assert sum(len(each.vote_record) + 3 * 32_000 for each in page) < conversation.BYTES_MAX
         seen += [each.id for each in page]
         pages += 1

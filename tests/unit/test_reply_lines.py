@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from client.client import Timed
 from client.reply import Reply
 from e3rg.memory.v1 import memory_pb2 as memory
@@ -37,6 +39,29 @@ def test_an_identity_that_was_known_before_the_store_went_away_says_so(tmp_path:
     ]
     recalled.stale_s = 0
     assert lines_of(tmp_path, pb.RespondResponse(identity=recalled)) == ["identity   Anna; 1 earlier turn recalled"]
+
+
+@pytest.mark.parametrize(
+    ("valence", "change", "told"),
+    [
+        (-0.454, -0.3, "valence -0.45, getting worse"),
+        (0.6, 0.06, "valence 0.60, getting better"),
+        (-0.001, -0.04, "valence 0.00"),
+        (0.3, 0, "valence 0.30"),
+    ],
+)
+def test_how_the_conversation_felt_is_told_with_the_turns_that_were_recalled(
+    tmp_path: Path, valence: float, change: float, told: str
+) -> None:
+    felt = memory.Trajectory(label="sad", valence=valence, valence_change=change)
+    recalled = memory.RecallResponse(turns=[memory.Turn()] * 2, trajectory=felt)
+    assert lines_of(tmp_path, pb.RespondResponse(identity=recalled))[1:] == [f"mood       sad, {told}"]
+
+
+def test_no_mood_is_told_of_a_conversation_that_has_none(tmp_path: Path) -> None:
+    felt = memory.Trajectory(label="sad", valence=-0.5)
+    for recalled in (memory.RecallResponse(trajectory=felt), memory.RecallResponse(turns=[memory.Turn()])):
+        assert len(lines_of(tmp_path, pb.RespondResponse(identity=recalled))) == 1
 
 
 def test_a_turn_is_kept_or_it_is_said_why_not(tmp_path: Path) -> None:

@@ -3,10 +3,21 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from services.common.errors import Conflict, NotFound
+from services.common.errors import Conflict, FailedPrecondition, NotFound
 from services.common.tar import Member, packed
 from services.memory import keys
-from services.memory.archive.archive_format import ABOUT, ABOUTS, EXEMPLARS, LINES_BYTES, LINES_MAX, SAID, About, Said
+from services.memory.archive.archive_format import (
+    ABOUT,
+    ABOUTS,
+    EXEMPLARS,
+    LINES_BYTES,
+    LINES_MAX,
+    SAID,
+    VERSIONS_MAX,
+    About,
+    Said,
+    earlier,
+)
 from services.memory.archive.importing import Importing
 from services.memory.domain import Exemplar, Identity, Reference
 from services.memory.forgetting.subjects import by_talk
@@ -14,7 +25,7 @@ from services.memory.keys import Scope, Talk
 from services.memory.records import Codec, damaged, digest_of
 from services.memory.registry.emotion_references import decode
 from services.memory.registry.exemplars import Exemplars
-from services.memory.registry.heads import Kept
+from services.memory.registry.heads import Heads, Kept
 from services.memory.registry.registry import Registry
 from services.memory.store import Store, content_of
 from services.memory.talks.clips import Clips
@@ -49,6 +60,7 @@ class Archive:
         self._store, self._registry, self._persons = store, registry, persons
         self._importing = Importing(store, registry, persons, talks, exemplars, clock)
         self._clips = Clips(store)
+        self._heads = Heads(store)
 
     def export(self, tenant: str, identity: str) -> Iterator[bytes]:
         """Returns an identity as an archive, in pieces of at most 1 MiB.
@@ -58,9 +70,13 @@ class Archive:
         Raises:
             NotFound: It is unknown, or was erased meanwhile: the archive is not whole then.
             Conflict: One of its files was removed meanwhile.
+            FailedPrecondition: It was changed so often that no archive holds all its versions.
             Damaged: An object is not what was written; the message names it.
         """
         kept = self._registry.found(tenant, identity)
+        if kept.identity.version > VERSIONS_MAX:
+            problem = f"identity {identity!r} is at version {kept.identity.version}, an archive holds {VERSIONS_MAX}"
+            raise FailedPrecondition(f"{problem}; copy what the store has of it")
         return packed(self._members(kept))
 
     def import_(self, tenant: str, identity: str, pieces: Iterator[bytes]) -> Identity:
@@ -83,6 +99,8 @@ class Archive:
         for reference in kept.identity.references:
             yield Member(f"references/{reference.digest}", self._reference(kept, reference))
         scope = kept.scope
+        for version in range(1, kept.identity.version):
+            yield Member(earlier(version), ABOUTS.dump_json(About.of(self._heads.earlier(scope, version))))
         for key, stored in self._stored(scope.emotions):
             media_type, content = decode(key, stored)
             yield Member(key.removeprefix(scope.folder), content, media_type)

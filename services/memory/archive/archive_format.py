@@ -5,7 +5,8 @@ somebody has altered cannot bring in anything that a model would take for its ow
 
     identity.json                              who it is, what was allowed, which files it has; always the first
     references/<digest>                        its files; before all others
-    emotions/<generator>/<name>                its own emotional references
+    versions/<number>                          the same of each earlier version, from 1; before what follows
+    emotions/<generator>/<name>                its own emotional references; before what follows
     exemplars/<number>                         examples of how it answers, a line of JSON each
     people/<person>/turns/<number>             what was said, oldest first: a line of JSON each turn, with its place
     people/<person>/clips/<conversation>/<place>-<turn>/<kind>   generated speech and video
@@ -16,9 +17,9 @@ stands together, turns before clips.
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from services.common.errors import InvalidRequest
 from services.memory.domain import Exemplar, Grant, Identity, Profile, ReferenceKind, Turn
@@ -26,8 +27,15 @@ from services.memory.registry.emotion_references import BYTES_MAX as EMOTION_BYT
 from services.memory.registry.file_checks import BYTES_MAX
 from services.memory.talks.clips import CLIP_BYTES_MAX
 
-VERSION = 1
+VERSION = 2
+"""1 had no earlier versions: an identity out of such an archive begins at version 1."""
 ABOUT = "identity.json"
+
+VERSIONS_MAX = 10_000
+"""Most versions of an identity in an archive: each is an object that is read, or written, on its own."""
+
+TIME_S_MAX = 1e11
+"""Nothing was said or changed later: Unix time, of the year 5138."""
 
 LINES_BYTES = 2**20
 """A member of lines ends when it has so many bytes."""
@@ -37,11 +45,14 @@ LINES_MAX = 200
 _LINES_BYTES_MAX = 2**22
 """A line is at most two texts of 32,000 characters, a vote record, and little else."""
 _ABOUT_BYTES_MAX = 2**20
+_EARLIER_BYTES_MAX = 2**16
+"""Four permissions, 16 files and a profile, all of the longest texts, are 20 KB."""
 
 _DIGEST = "[0-9a-f]{64}"
 _HANDLE = "[A-Za-z0-9-]{1,63}"
 _NAMES = {
     rf"references/(?P<digest>{_DIGEST})": max(BYTES_MAX.values()),
+    r"versions/(?P<version>[0-9]{10})": _EARLIER_BYTES_MAX,
     r"emotions/(?P<generator>voice|face)/(?P<name>[a-z-]{1,63})": EMOTION_BYTES_MAX,
     r"exemplars/[0-9]{6}": _LINES_BYTES_MAX,
     rf"people/(?P<person>[pc]-{_HANDLE})/turns/[0-9]{{6}}": _LINES_BYTES_MAX,
@@ -64,7 +75,7 @@ class File:
 
 @dataclass(frozen=True)
 class About:
-    """Who is in the archive."""
+    """Who is in the archive, or was at an earlier version. `version` is the format's; times are Unix time."""
 
     format: Literal["e3rg identity"]
     version: int
@@ -73,13 +84,22 @@ class About:
     references: tuple[File, ...]
     grants: tuple[Grant, ...]
     emotion_bank: str
+    identity_version: Annotated[int, Field(ge=1, le=VERSIONS_MAX)] = 1
+    changed_at_s: Annotated[float, Field(ge=0, le=TIME_S_MAX)] | None = None
 
     @classmethod
     def of(cls, identity: Identity) -> "About":
         """Returns what an archive says of an identity."""
-        files = tuple(File(each.digest, each.size_bytes, each.kind) for each in identity.references)
         return cls(
-            "e3rg identity", VERSION, identity.id, identity.profile, files, identity.grants, identity.emotion_bank
+            "e3rg identity",
+            VERSION,
+            identity.id,
+            identity.profile,
+            tuple(File(each.digest, each.size_bytes, each.kind) for each in identity.references),
+            identity.grants,
+            identity.emotion_bank,
+            identity.version,
+            identity.changed_at_s,
         )
 
 
@@ -97,8 +117,8 @@ EXEMPLARS = TypeAdapter(Exemplar)
 _VERSIONS = TypeAdapter(dict[str, object])
 
 
-def about(content: bytes) -> About:
-    """Reads `identity.json`.
+def about(content: bytes, name: str = ABOUT) -> About:
+    """Reads `identity.json`, or the member `name` that tells of an earlier version.
 
     Raises:
         InvalidRequest: It is none, or that of a newer version.
@@ -108,11 +128,11 @@ def about(content: bytes) -> About:
         if isinstance(version, int) and version > VERSION:
             raise InvalidRequest(
                 "archive",
-                f"{ABOUT} is of version {version}, this memory reads {VERSION}; use the version that wrote it",
+                f"{name} is of version {version}, this memory reads {VERSION}; use the version that wrote it",
             )
         return ABOUTS.validate_json(content)
     except ValidationError as error:
-        raise _unreadable(ABOUT, error) from error
+        raise _unreadable(name, error) from error
 
 
 def lines(name: str, content: bytes, kind: TypeAdapter[Said] | TypeAdapter[Exemplar]) -> list[Said | Exemplar]:
@@ -128,6 +148,11 @@ def lines(name: str, content: bytes, kind: TypeAdapter[Said] | TypeAdapter[Exemp
         return [kind.validate_json(part) for part in parts]
     except ValidationError as error:
         raise _unreadable(name, error) from error
+
+
+def earlier(version: int) -> str:
+    """Returns the name of the member that tells of an earlier version."""
+    return f"versions/{version:010d}"
 
 
 def match(name: str) -> re.Match[str] | None:

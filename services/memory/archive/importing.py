@@ -8,15 +8,26 @@ from typing import cast
 import emotions
 from services.common.errors import InvalidRequest
 from services.common.tar import Member, unpacked
-from services.memory.archive.archive_format import ABOUT, EXEMPLARS, SAID, About, Said, about, bytes_max, lines, match
-from services.memory.checks import check_choice, check_digest, check_id, check_media_type, check_profile
+from services.memory.archive.archive_format import (
+    ABOUT,
+    EXEMPLARS,
+    SAID,
+    TIME_S_MAX,
+    About,
+    Said,
+    about,
+    bytes_max,
+    lines,
+    match,
+)
+from services.memory.archive.described import Earlier, check_described, identity_of
+from services.memory.checks import check_choice, check_id, check_media_type
 from services.memory.domain import ClipKind, Exemplar, File, Generator, Identity, Reference
 from services.memory.forgetting.leaving import Leaving
 from services.memory.keys import Scope, Talk
 from services.memory.records import digest_of
 from services.memory.registry import file_checks
 from services.memory.registry.banks import Banks
-from services.memory.registry.consent import check_grants
 from services.memory.registry.emotion_references import encode
 from services.memory.registry.exemplars import Exemplars
 from services.memory.registry.heads import Heads
@@ -26,9 +37,6 @@ from services.memory.talks.clips import check_clip
 from services.memory.talks.conversation import PLACE_MAX, Conversation
 from services.memory.talks.persons import Persons
 from services.memory.talks.talks import Talks
-
-SAID_AT_S_MAX = 1e11
-"""No turn was said later: Unix time, of the year 5138."""
 
 PLACES_MAX = 10**9
 """No conversation has had more turns. A place beyond would leave none to those that come."""
@@ -60,7 +68,8 @@ class Importing:
         new = self._checked(tenant, identity or who.id, who)
         self._registry.check_free(tenant, new.id)
         scope = Scope(tenant, new.id, new.generation)
-        addition = _Addition(self._store, self._persons, self._talks, self._exemplars, scope, new.references)
+        earlier = Earlier(self._store, scope, new)
+        addition = _Addition(self._store, self._persons, self._talks, self._exemplars, scope, new.references, earlier)
         with self._registry.additions.begun(scope):
             try:
                 for member in members:
@@ -73,33 +82,16 @@ class Importing:
         return new
 
     def _checked(self, tenant: str, identity: str, who: About) -> Identity:
-        """Returns the identity that `who` describes, as its first version."""
+        """Returns the identity that `who` describes."""
         check_id("identity", identity)
-        check_profile(f"{ABOUT}.profile", who.profile)
-        check_grants(f"{ABOUT}.grants", who.grants)
-        field = f"{ABOUT}.references"
-        file_checks.check_declared(field, [(each.kind, each.size_bytes) for each in who.references], whole=True)
-        for index, each in enumerate(who.references):
-            check_digest(f"{field}[{index}].digest", each.digest)
-        if len({each.digest for each in who.references}) < len(who.references):
-            raise InvalidRequest(field, "a file is there twice")
+        check_described(ABOUT, who)
         if not who.grants:
             raise InvalidRequest(f"{ABOUT}.grants", "it is empty; nothing was allowed")
-        check_id(f"{ABOUT}.emotion_bank", who.emotion_bank)
         if not Banks(self._store).has(tenant, who.emotion_bank):
-            problem = f"{who.emotion_bank!r} is unknown here; store that emotion bank first"
+            problem = f"{who.emotion_bank!r} is unknown here; store that emotion bank first (`e3rg emotion bank FILE`)"
             raise InvalidRequest(f"{ABOUT}.emotion_bank", problem)
-        references = tuple(Reference(each.digest, each.size_bytes, each.kind) for each in who.references)
-        return Identity(
-            id=identity,
-            profile=who.profile,
-            references=references,
-            grants=who.grants,
-            emotion_bank=who.emotion_bank,
-            version=1,
-            changed_at_s=self._clock(),
-            generation=secrets.token_hex(16),
-        )
+        changed_at_s = self._clock() if who.changed_at_s is None else who.changed_at_s
+        return identity_of(who, identity, secrets.token_hex(16), changed_at_s)
 
 
 class _Addition:
@@ -113,11 +105,13 @@ class _Addition:
         exemplars: Exemplars,
         scope: Scope,
         references: tuple[Reference, ...],
+        earlier: Earlier,
     ) -> None:
         self._store, self._persons, self._talks, self._exemplars = store, persons, talks, exemplars
-        self._scope = scope
+        self._scope, self._earlier = scope, earlier
         self._missing = {reference.digest: reference for reference in references}
         self._talk: Talk | None = None
+        self._is_past_emotions = False
 
     def put(self, member: Member) -> None:
         """Puts a member; its name is one that may be there, its SHA-256 is right."""
@@ -127,10 +121,19 @@ class _Addition:
         if name.startswith("references/"):
             self._reference(member)
             return
-        self._check_files()  # Whoever examines an archive on its way here reads no further than to its last file.
+        # Whoever examines an archive on its way here reads no further than to the last of its emotional references.
+        self._check_files()
+        if name.startswith("versions/"):
+            self._earlier.put(name, int(found["version"]), member.content)
+            return
+        self._earlier.check_whole()
         if name.startswith("emotions/"):
+            if self._is_past_emotions:
+                raise InvalidRequest("archive", f"its member {name!r} stands after others")
             self._emotion(member, Generator(found["generator"]), found["name"])
-        elif name.startswith("exemplars/"):
+            return
+        self._is_past_emotions = True
+        if name.startswith("exemplars/"):
             self._exemplars.restore(self._scope, cast("list[Exemplar]", lines(name, member.content, EXEMPLARS)))
         elif "clip" in found.groupdict():
             self._clip(member, found["person"], found["conversation"], found["placed"], ClipKind(found["clip"]))
@@ -140,6 +143,7 @@ class _Addition:
     def end(self) -> None:
         """Looks whether all is there, and everybody."""
         self._check_files()
+        self._earlier.check_whole()
         self._leave()
 
     def withdraw(self) -> None:
@@ -204,7 +208,7 @@ class _Addition:
 
 def _check_said(name: str, said: Said) -> None:
     """Refuses a turn after which its conversation could not be read or go on."""
-    if not 0 <= said.turn.said_at_s <= SAID_AT_S_MAX:  # So also what is no number.
+    if not 0 <= said.turn.said_at_s <= TIME_S_MAX:  # So also what is no number.
         raise InvalidRequest(
             "archive", f"its member {name!r}: said_at_s is {said.turn.said_at_s}, which is no Unix time"
         )

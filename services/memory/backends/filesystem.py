@@ -2,18 +2,22 @@
 
 A file is written and synced under a name of its own, then gets its key: by `link`, which fails when the key is taken,
 or by `rename`, which replaces. Both are atomic, so that a process killed at any instant leaves the old object or the
-new one; its half-written file has no key and goes at the next start. What replaces or removes holds a lock of the
-kernel's on the key, which a killed process loses; whoever reads or creates needs none. A file holds the content and
-nothing else; its ETag is the SHA-256 of that.
+new one; its half-written file has no key, and goes with the next sweep, erasure or start of any process. What replaces
+or removes holds a lock of the kernel's on the key, which a killed process loses; whoever reads or creates needs none.
+A file holds the content and nothing else; its ETag is the SHA-256 of that.
+
+The folder is made by the first call, `check` in the service, when there is none, and never again by this process: if
+it is gone later, its volume is, below whose mount point nothing must be written, and every call is refused until it is
+back. A first start and a volume that was not mounted yet look the same, an absent or empty folder, so the log tells
+that one was made; where there are `locks` without `objects`, there was a store, and none is made.
 """
 
 import contextlib
 import fcntl
 import hashlib
 import heapq
+import logging
 import os
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,10 +25,10 @@ from pathlib import Path
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.common.errors import NotReady
+from services.memory.filesystem.writing import delete_leftovers, written
 from services.memory.store import SAME, Entry, Object, Same, Store, check_folder, check_key
 
-LEFTOVER_AGE_S = 3600
-"""A half-written file this old is of a process that died: no write takes so long."""
+log = logging.getLogger(__name__)
 
 
 class Settings(BaseSettings):
@@ -33,40 +37,37 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="E3RG_MEMORY_", frozen=True, hide_input_in_errors=True)
 
     folder: Path = Path(".run/memory")
-    """Folder of the objects; made when absent, readable by its owner only. It needs hard links (any Linux disk)."""
+    """Folder of the objects; made when absent at the start, readable by its owner only. It needs hard links (any Linux
+    disk)."""
 
 
 class FilesystemBackend:
-    """Satisfies `services.memory.store.Store`.
+    """Satisfies `services.memory.store.Store`. Nothing is asked of the folder before the first call.
 
     Args:
         folder: Where the objects are.
-
-    Raises:
-        NotReady: The folder cannot be written, or has no hard links.
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._objects = folder / "objects"
         self._writing = folder / "writing"
         self._locks = folder / "locks"
-        self.check()
-        with _reaching(self._writing):
-            self._delete_leftovers()
+        self._is_open = False
 
     def put(self, key: str, content: bytes) -> str:
         """Writes an object; see the port."""
         path = self._path(key)
-        with _reaching(path), self._written(content) as written, self._locked(key):
-            self._publish(written, path, Path.replace)
+        with self._reaching(path), written(self._writing, content) as file, self._locked(key):
+            self._publish(file, path, Path.replace)
         return _etag(content)
 
     def create(self, key: str, content: bytes) -> str | None:
         """Writes an object where none is; see the port."""
         path = self._path(key)
-        with _reaching(path), self._written(content) as written:
+        with self._reaching(path), written(self._writing, content) as file:
             try:
-                self._publish(written, path, os.link)
+                self._publish(file, path, os.link)
             except FileExistsError:
                 return None
         return _etag(content)
@@ -74,18 +75,18 @@ class FilesystemBackend:
     def replace(self, key: str, content: bytes, etag: str) -> str | None:
         """Writes an object in the place of another; see the port."""
         path = self._path(key)
-        with _reaching(path), self._written(content) as written, self._locked(key):
-            there = _read(path)
+        with self._reaching(path), written(self._writing, content) as file, self._locked(key):
+            there = self._read(path)
             if there is None or _etag(there) != etag:
                 return None
-            self._publish(written, path, Path.replace)
+            self._publish(file, path, Path.replace)
         return _etag(content)
 
     def get(self, key: str, unless: str = "") -> Object | Same | None:
         """Returns the object; see the port."""
         path = self._path(key)
-        with _reaching(path):
-            content = _read(path)
+        with self._reaching(path):
+            content = self._read(path)
         if content is None:
             return None
         found = Object(content, _etag(content))
@@ -95,29 +96,38 @@ class FilesystemBackend:
         """Returns the objects below `folder`; see the port."""
         check_folder(folder)
         path = self._objects / folder
-        with _reaching(path):
-            return tuple(islice(_walk(path, folder, after), limit))
+        with self._reaching(path):
+            found = tuple(islice(_walk(path, folder, after), limit))
+            self._objects.stat()  # What was not found is gone only if this is there.
+            return found
 
     def delete(self, keys: Iterable[str]) -> None:
         """Removes objects; see the port."""
         paths = {key: self._path(key) for key in keys}
-        with _reaching(self._objects):
+        with self._reaching(self._objects):
             for key, path in paths.items():
                 with self._locked(key):
                     path.unlink(missing_ok=True)
             for folder in {path.parent for path in paths.values()}:
                 _sync(folder)
                 self._delete_empty(folder)
+            self._objects.stat()
+            delete_leftovers(self._writing)  # They may hold what is erased.
 
     def check(self) -> None:
-        """Makes the folder when it is not there, and tries to write to it; see the port."""
-        with _reaching(self._objects.parent):
-            for part in (self._objects, self._writing, self._locks):
-                part.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._written(b"") as probe, self._locked("probe"):
+        """Tries to write to the folder, and deletes what killed writers left; see the port."""
+        with self._reaching(self._folder):
+            self._objects.stat()
+            with written(self._writing, b"") as probe, self._locked("probe"):
                 linked = probe.with_name(probe.name + "-link")
                 os.link(probe, linked)
                 linked.unlink()
+            delete_leftovers(self._writing)
+
+    def sweep(self) -> None:
+        """Deletes what killed writers left; see the port."""
+        with self._reaching(self._writing):
+            delete_leftovers(self._writing)
 
     def close(self) -> None:
         """Holds nothing."""
@@ -126,18 +136,40 @@ class FilesystemBackend:
         check_key(key)
         return self._objects.joinpath(*key.split("/"))
 
+    def _open(self) -> None:
+        """Makes the folder, at the first call only; not again where `locks` tell that there was a store."""
+        if self._is_open:
+            return
+        if not self._locks.exists() and not self._objects.is_dir():
+            self._objects.mkdir(mode=0o700, parents=True, exist_ok=True)
+            log.info("made an empty store", extra={"folder": str(self._folder.absolute())})
+        for part in (self._writing, self._locks):
+            part.mkdir(mode=0o700, exist_ok=True)
+        self._is_open = True
+
     @contextlib.contextmanager
-    def _written(self, content: bytes) -> Iterator[Path]:
-        """Yields a synced file with `content` that nobody sees yet. `mkstemp` makes it readable by its owner only."""
-        number, name = tempfile.mkstemp(dir=self._writing)
+    def _reaching(self, path: Path) -> Iterator[None]:
         try:
-            with os.fdopen(number, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            yield Path(name)
-        finally:
-            Path(name).unlink(missing_ok=True)
+            self._open()
+            yield
+        except FileNotFoundError as error:
+            parts = (self._objects, self._writing, self._locks)
+            gone = next((part for part in parts if not os.path.exists(part)), error.filename)
+            raise NotReady(
+                f"the memory's store is away: there is no {gone}; mount its volume or put the folder {self._folder}"
+                " back, and it goes on by itself"
+            ) from error
+        except OSError as error:
+            raise NotReady(
+                f"the memory's store failed: {error.strerror} ({path}); retry when that is repaired"
+            ) from error
+
+    def _read(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            self._objects.stat()  # An object is absent only where the others are.
+            return None
 
     @contextlib.contextmanager
     def _locked(self, key: str) -> Iterator[None]:
@@ -149,20 +181,21 @@ class FilesystemBackend:
         finally:
             os.close(number)
 
-    def _publish(self, written: Path, path: Path, publish: Callable[[Path, Path], object]) -> None:
+    def _publish(self, file: Path, path: Path, publish: Callable[[Path, Path], object]) -> None:
         while True:
             self._make_folder(path.parent)
             try:
-                publish(written, path)
+                publish(file, path)
             except FileNotFoundError:
-                if not written.exists():
+                self._objects.stat()
+                if not file.exists():
                     raise
                 continue  # A deletion took the empty folder away between the two steps.
             _sync(path.parent)
             return
 
     def _make_folder(self, folder: Path) -> None:
-        if folder.is_dir():
+        if folder == self._objects or folder.is_dir():
             return
         self._make_folder(folder.parent)
         with contextlib.suppress(FileExistsError, FileNotFoundError):
@@ -178,12 +211,6 @@ class FilesystemBackend:
                 return  # It holds something, or another was faster.
             folder = folder.parent
 
-    def _delete_leftovers(self) -> None:
-        for path in self._writing.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > LEFTOVER_AGE_S:
-                    path.unlink()
-
 
 def create() -> Store:
     """Returns the store in the folder of the settings."""
@@ -192,13 +219,6 @@ def create() -> Store:
 
 def _etag(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _walk(folder: Path, prefix: str, after: str) -> Iterator[Entry]:
@@ -230,11 +250,3 @@ def _sync(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
-
-
-@contextlib.contextmanager
-def _reaching(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise NotReady(f"the memory's store failed: {error.strerror} ({path}); retry when that is repaired") from error

@@ -168,6 +168,9 @@ class S3Backend:
         """Finds the bucket, or makes it, and tries what is needed; see the port."""
         try_bucket(self._bucket, self, self._make_bucket)
 
+    def sweep(self) -> None:
+        """Finds nothing: an object is written in one piece."""
+
     def close(self) -> None:
         """Ends the connections."""
         self._bucket.close()

@@ -13,7 +13,7 @@ one of a later addition, which has another.
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from services.common.errors import Damaged, InvalidRequest, NotFound
@@ -36,7 +36,7 @@ from services.memory.forgetting.subjects import (
     subject_of,
 )
 from services.memory.forgetting.taking import TAKEN_UP_AFTER_S, Taking
-from services.memory.store import Store
+from services.memory.store import SAME, Store
 
 CLOSED_AFTER_S = 600.0
 """What late writers leave is looked for so long after an erasure was done: longer than any write takes."""
@@ -127,11 +127,15 @@ class Eraser:
         """
         entries = self._store.list(keys.ERASING)
         store_now_s = now_s(self._store) if entries else 0.0
+        over: list[Found] = []
         for entry in entries:
             try:
-                self._resume(entry.key, store_now_s - entry.modified_s)
+                found = self._resume(entry.key, store_now_s - entry.modified_s)
             except Damaged as error:
                 log.error("an erasure cannot be ended", extra={"mark": entry.key, "why": str(error)})
+                continue
+            over += [found] if found else []
+        self._close(over)
 
     def _erase(self, subject: Subject, asked_by: str) -> Audit:
         found = marks.read(self._store, subject.mark)
@@ -179,22 +183,28 @@ class Eraser:
         self._audits.keep(subject.tenant, found.mark.audit)
         return found.mark.audit
 
-    def _resume(self, key: str, age_s: float) -> None:
+    def _resume(self, key: str, age_s: float) -> Found | None:
+        """Goes on with an erasure; returns its mark when it was done so long ago that nobody is late any more."""
         found = marks.read(self._store, key)
         if found is None:
-            return
+            return None
         subject = subject_of(key)
         if not found.mark.is_done:
             if age_s >= self._taken_up_after_s:
                 self._end(subject, found)
-            return
+            return None
         self._taking.take_late(subject, found.mark)
         self._delete(subject.contents_of(self._store, found.mark.folders))
         for folder in found.mark.folders:
             self._forget(folder)
         self._audits.keep(subject.tenant, found.mark.audit)
-        if age_s > self._closed_after_s and marks.read(self._store, key) == found:
-            self._store.delete([key])
+        return found if age_s > self._closed_after_s else None
+
+    def _close(self, over: Sequence[Found]) -> None:
+        """Takes marks away, and before them what nothing below their folders tells of."""
+        self._leaving.end_all(folder for found in over for folder in found.mark.folders)
+        unchanged = {found.key for found in over if self._store.get(found.key, found.etag) is SAME}
+        self._store.delete(unchanged)
 
     def _there(self, subject: Subject, mark: Mark) -> Contents:
         if subject.takes_later_ones:

@@ -2,16 +2,18 @@
 
 Of a turn goes first what its id had got: "it was here", so that a repeat that comes late does not bring it back. Then
 go its rows, its clips and its timings, and the turn at last: whoever is cut short finds it again, and does the same
-once more. What was left of the id goes when it is as old itself.
+once more. What was left of the id goes when it is as old itself. So does that of a turn whose writer was killed before
+it was there: its row goes first, which nothing but the id tells of.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from services.common.errors import Damaged
 from services.memory import keys
 from services.memory.domain import Identity, ReferenceKind, Retention
+from services.memory.forgetting.fading import Fading
 from services.memory.forgetting.leaving import Leaving
 from services.memory.forgetting.retention import Retentions
 from services.memory.forgetting.store_time import now_s
@@ -69,6 +71,7 @@ class Expiring:
         self._vectors = vectors
         self._retentions = Retentions(store)
         self._leaving = Leaving(store)
+        self._fading = Fading(store)
 
     def steps(self) -> Iterator[Expired]:
         """Goes through all tenants that have a retention, and yields after each identity.
@@ -84,13 +87,16 @@ class Expiring:
                 yield _failed(error)
                 continue
             yield Expired(self._delete_old(keys.audits(tenant), ages.audits_s))
-            after = ""
+            after, talking = "", set[str]()
             while entries := self._store.list(keys.heads(tenant), limit=200, after=after):
                 for entry in entries:
-                    yield self._identity(tenant, entry.key, ages)
+                    yield self._identity(tenant, entry.key, ages, talking)
                 after = entries[-1].key
+            if ages.turns_s:
+                yield from (Expired() for _ in self._fading.steps(tenant, ages.turns_s, talking))
 
-    def _identity(self, tenant: str, key: str, ages: _Ages) -> Expired:
+    def _identity(self, tenant: str, key: str, ages: _Ages, talking: set[str]) -> Expired:
+        """Deletes what is too old of an identity; adds to `talking` the indices of the talks with it."""
         try:
             content = content_of(self._store.get(key))
             if content is None:
@@ -103,6 +109,7 @@ class Expiring:
         failures = 0
         if ages.clips_s:
             for talk, entries in by_talk(scope, self._store.list(scope.people)):
+                talking.add(talk.index)
                 try:
                     objects += self._talk(talk, entries, ages)
                 except Damaged as error:
@@ -114,13 +121,14 @@ class Expiring:
         old = [place for place, entry in there.turns.items() if entry.modified_s < ages.turns_s]
         for conversation, placed in old:
             self._store.put(talk.turn_id(conversation, placed.partition("-")[2]), _GONE)
+        over = {place: entry for place, entry in there.ids_without_turn() if entry.modified_s < ages.turns_s}
         # Looked for now: whoever makes rows of another model anew looks at the ids after that.
-        for folder in by_model(self._store, talk.models) if old else ():
-            self._vectors.erase(folder, {keys.row_of(*place) for place in old})
+        for folder in by_model(self._store, talk.models) if old or over else ():
+            self._vectors.erase(folder, {keys.row_of(*place) for place in old} | self._rows_left(folder, over))
         gone = [clip.key for place, clip in there.clips if place in old or clip.modified_s < ages.clips_s]
         gone += [entry.key for place, entry in there.timings.items() if place in old or entry.modified_s < ages.turns_s]
         gone += [talk.turn(*place) for place in old]
-        gone += [entry.key for entry in there.ids_without_turn() if entry.modified_s < ages.turns_s]
+        gone += [entry.key for entry in over.values()]
         if there.is_empty:
             gone += [entry.key for entry in there.vectors if entry.modified_s < ages.turns_s]
         self._store.delete(gone)
@@ -129,6 +137,14 @@ class Expiring:
         if gone or there.is_empty:
             self._leaving.fade(talk)
         return len(gone)
+
+    def _rows_left(self, folder: str, ids: Collection[tuple[str, str]]) -> set[str]:
+        """Returns the rows of these conversations and turn ids, of which no turn is there.
+
+        The ids are looked for among the rows: what is left of an id whose time is over does not say its place.
+        """
+        blocks, _ = self._vectors.blocks(folder) if ids else ((), frozenset())
+        return {row for block in blocks for row in block.turns if _id_of(*row.split("/")) in ids}
 
     def _delete_old(self, folder: str, before_s: float) -> int:
         """Deletes the objects of a folder that were written before that time; 0 deletes none."""
@@ -170,10 +186,15 @@ class _Below:
         """Whether only vectors are there, of which no turn is."""
         return not (self.turns or self.timings or self.clips or self._ids)
 
-    def ids_without_turn(self) -> list[Entry]:
-        """Returns what ids have got of which the turn is gone."""
-        there = {(conversation, placed.partition("-")[2]) for conversation, placed in self.turns}
-        return [entry for place, entry in self._ids.items() if place not in there]
+    def ids_without_turn(self) -> Iterator[tuple[tuple[str, str], Entry]]:
+        """Yields the conversation and the turn id of which the turn is gone, or never was, and what the id has got."""
+        there = {_id_of(*place) for place in self.turns}
+        return ((place, entry) for place, entry in self._ids.items() if place not in there)
+
+
+def _id_of(conversation: str, placed: str) -> tuple[str, str]:
+    """Returns the conversation and the id of the turn at a place."""
+    return conversation, placed.partition("-")[2]
 
 
 def _failed(error: Damaged) -> Expired:

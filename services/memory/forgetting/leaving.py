@@ -35,6 +35,18 @@ class Leaving:
             # They began to talk with another identity between the two steps. Who writes there meanwhile is refused.
             self._store.create(key, head.content)
 
+    def end_all(self, folders: Iterable[str]) -> None:
+        """Ends the talks with additions of identities that have these folders, also those of which no word is there.
+
+        A writer who is killed leaves them so. It reads the indices of all persons of a tenant.
+        """
+        scopes = {scope for scope in map(scope_of, folders) if scope}
+        for tenant in {scope.tenant for scope in scopes}:
+            talks = (talk_at(tenant, entry.key) for entry in self._store.list(keys.persons_of_all(tenant)))
+            for talk in talks:
+                if talk.scope in scopes:
+                    self.end(talk)
+
     def fade(self, talk: Talk) -> None:
         """Forgets a person of whom nothing is left with any identity; those go on who still talk.
 
@@ -50,6 +62,24 @@ class Leaving:
             return
         folder = keys.persons_of(talk.scope.tenant, talk.person, talk.generation)
         self._store.delete([entry.key for entry in self._store.list(folder)])
+
+    def is_lost(self, talk: Talk) -> bool:
+        """Tells whether the person is known no longer, and has left no words either."""
+        return self._head(talk) is None and not self._has_words(talk)
+
+    def forget(self, tenant: str, person: str) -> None:
+        """Forgets a person who has no index: of them there is nothing with any identity."""
+        key = keys.person(tenant, person)
+        try:
+            found = self._store.get(key)
+            if not isinstance(found, Object):
+                return
+            folder = keys.persons_of(tenant, person, generation_of(key, found.content))
+        except Damaged:
+            return  # Whoever it is of: the one who talks next finds out.
+        self._store.delete([key])
+        if self._store.list(folder, limit=1):
+            self._store.create(key, found.content)  # They came between the two steps.
 
     def sizes(self, folder: str, entries: Iterable[Entry]) -> Iterator[int]:
         """Yields the sizes of what `leave` would delete."""

@@ -4,14 +4,21 @@ import secrets
 
 from services.memory.store import Store
 
+LEFT_AFTER_S = 3600.0
+"""Whoever has not deleted the object for so long by which it told the time was killed."""
+
 _FOLDER = "probe/"
 
 
 def now_s(store: Store) -> float:
     """Returns the time, Unix time: that of an object which is written now."""
     key = f"{_FOLDER}{secrets.token_hex(16)}"
+    left: list[str] = []
     try:
         store.put(key, b"")
-        return max(entry.modified_s for entry in store.list(_FOLDER))
+        entries = store.list(_FOLDER)
+        time_s = max(entry.modified_s for entry in entries)
+        left = [entry.key for entry in entries if time_s - entry.modified_s > LEFT_AFTER_S]
+        return time_s
     finally:
-        store.delete([key])
+        store.delete([key, *left])

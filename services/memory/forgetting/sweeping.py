@@ -8,6 +8,7 @@ from math import inf
 from services.memory.forgetting.erasing import Eraser
 from services.memory.forgetting.expiring import Expired, Expiring
 from services.memory.registry.additions import Additions
+from services.memory.registry.example_changes import ExampleChanges
 from services.memory.store import Store
 from services.memory.vectors.index import Vectors
 
@@ -31,8 +32,10 @@ class Sweeper:
     def __init__(
         self, store: Store, eraser: Eraser, vectors: Vectors, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        self._store = store
         self._eraser = eraser
         self._additions = Additions(store)
+        self._changes = ExampleChanges(store, vectors)
         self._expiring = Expiring(store, vectors)
         self._clock = clock
         self._steps: Iterator[Expired] = iter(())
@@ -47,8 +50,10 @@ class Sweeper:
         Raises:
             NotReady: The store cannot be reached; the next sweep begins again.
         """
+        self._store.sweep()
         self._eraser.resume()
         self._additions.resume()
+        self._changes.resume()
         try:
             done = list(islice(self._steps, STEPS_A_SWEEP))
             if not done and self._clock() >= self._next_s:

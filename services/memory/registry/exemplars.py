@@ -15,13 +15,14 @@ from services.memory import keys
 from services.memory.checks import check_choice, check_handle, check_id, check_text
 from services.memory.domain import Exemplar, ExemplarHit
 from services.memory.records import Codec, digest_of
+from services.memory.registry.example_changes import ExampleChanges
 from services.memory.registry.registry import Registry
 from services.memory.store import Store, content_of
 from services.memory.vectors.block import Row
 from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 from services.memory.vectors.nearest import Wanted
-from services.memory.vectors.renewal import Renewal, by_model
+from services.memory.vectors.renewal import Renewal
 
 CHARS_MAX = 1000
 """Longest message, and longest answer."""
@@ -59,6 +60,7 @@ class Exemplars:
         self._store, self._registry, self._vectors = store, registry, vectors
         self._embedding, self._clock = embedding, clock
         self._renewal = Renewal(store, vectors, embedding)
+        self._changes = ExampleChanges(store, vectors)
 
     def put(self, tenant: str, identity: str, exemplars: Sequence[Exemplar]) -> tuple[str, ...]:
         """Keeps examples, and returns their ids. One that is there already keeps its id.
@@ -67,7 +69,10 @@ class Exemplars:
         """
         vectors = self._places(exemplars)
         scope, examples = self._found(tenant, identity)
-        ids = self._keep(examples, exemplars, vectors)
+        ids, rows = self._named(examples, exemplars, vectors)
+        if rows:
+            with self._changes.begun(examples, [row.turn for row in rows]):
+                self._write(examples, exemplars, ids, rows)
         if scope:
             self._registry.check_still(scope)
         self._vectors.compact(examples.vectors(self._embedding.digest))
@@ -75,7 +80,9 @@ class Exemplars:
 
     def restore(self, scope: keys.Scope, exemplars: Sequence[Exemplar]) -> None:
         """Keeps examples of an archive with an addition of an identity of which the head is not there yet."""
-        self._keep(keys.Examples(scope.folder), exemplars, self._places(exemplars))
+        examples = keys.Examples(scope.folder)
+        ids, rows = self._named(examples, exemplars, self._places(exemplars))
+        self._write(examples, exemplars, ids, rows)
 
     def list(self, tenant: str, identity: str, page_size: int, after: str) -> tuple[tuple[Exemplar, ...], str]:
         """Returns at most `page_size` examples, by id, those behind `after`, and what the next page is `after`."""
@@ -113,16 +120,17 @@ class Exemplars:
         return tuple(sorted(hits.values(), key=lambda hit: -hit.similarity)[:hits_max])
 
     def remove(self, tenant: str, identity: str, ids: Sequence[str]) -> int:
-        """Removes examples, and returns how many there were."""
+        """Removes examples, and returns how many there were. When it fails, call it again."""
         if not 1 <= len(ids) <= AT_ONCE_MAX:
             raise InvalidRequest("ids", f"{len(ids)} of them; send 1 to {AT_ONCE_MAX}")
         for place, name in enumerate(ids):
             check_handle(f"ids[{place}]", name)
         _, examples = self._found(tenant, identity)
         there = [name for name in dict.fromkeys(ids) if self._store.get(examples.items + name) is not None]
-        self._store.delete([examples.items + name for name in there])
-        for folder in by_model(self._store, examples.models):
-            self._vectors.erase(folder, there)
+        with self._changes.begun(examples, ids):
+            self._store.delete([examples.items + name for name in there])
+            # Of all that are named: a call that was cut short may have left rows of those that it deleted.
+            self._changes.erase_rows(examples, ids)
         return len(there)
 
     def drop_idle(self, idle_s: float) -> None:
@@ -142,10 +150,10 @@ class Exemplars:
             vectors.append(vector)
         return vectors
 
-    def _keep(
+    def _named(
         self, examples: keys.Examples, exemplars: Sequence[Exemplar], vectors: Sequence[NDArray[np.float32]]
-    ) -> tuple[str, ...]:
-        """Writes those that are not there yet; returns the ids of all."""
+    ) -> tuple[tuple[str, ...], Sequence[Row]]:
+        """Returns the ids of all, and the rows of those that are not there yet."""
         now_s = self._clock()
         ids: list[str] = []
         rows: list[Row] = []
@@ -154,14 +162,18 @@ class Exemplars:
             ids.append(there or f"{_name(exemplar)}-{secrets.token_hex(4)}")
             if not there:
                 rows.append(Row(ids[-1], now_s, "", exemplar.user_emotion, vector))
-        # Rows first: one without its example is never found, an example without a row could not be.
+        return tuple(ids), rows
+
+    def _write(
+        self, examples: keys.Examples, exemplars: Sequence[Exemplar], ids: Sequence[str], rows: Sequence[Row]
+    ) -> None:
+        """Writes those that have a row here. Rows first: without its example one is never found, nor an example so."""
         if rows:
             self._vectors.add(examples.vectors(self._embedding.digest), rows)
         fresh = {row.turn for row in rows}
         for exemplar, name in zip(exemplars, ids, strict=True):
             if name in fresh:
                 self._store.put(examples.items + name, _EXEMPLARS.encode(replace(exemplar, id=name)))
-        return tuple(ids)
 
     def _found(self, tenant: str, identity: str) -> tuple[keys.Scope | None, keys.Examples]:
         """Returns the addition of the identity, None for the tenant, and where its examples are."""

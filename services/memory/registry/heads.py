@@ -64,6 +64,23 @@ class Heads:
         except Damaged:
             return True
 
+    def earlier(self, scope: Scope, version: int) -> Identity:
+        """Returns an identity as it was at an earlier version.
+
+        Raises:
+            NotFound: It was erased meanwhile.
+            Damaged: The object is missing, or not what was written; the message names it.
+        """
+        key = scope.version(version)
+        content = content_of(self._store.get(key))
+        if content is None:
+            self.still(scope)
+            raise damaged(key, "it is missing")
+        record = IDENTITIES.decode(key, content)
+        if (record.id, record.version) != (scope.identity, version):
+            raise damaged(key, f"it is version {record.version} of {record.id!r}")
+        return record
+
     def still(self, scope: Scope) -> Identity:
         """After a write below `scope.folder`: an erasure may have looked for objects before this one was there.
 

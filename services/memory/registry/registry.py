@@ -20,7 +20,6 @@ from services.memory.domain import BANK_DEFAULT, Change, File, Identity, NewIden
 from services.memory.forgetting.marks import erasing
 from services.memory.forgetting.subjects import IdentitySubject
 from services.memory.keys import Scope
-from services.memory.records import damaged
 from services.memory.registry import file_checks
 from services.memory.registry.additions import Additions
 from services.memory.registry.banks import Banks
@@ -28,7 +27,7 @@ from services.memory.registry.consent import allowed, check_grants, check_uses, 
 from services.memory.registry.heads import IDENTITIES, Heads, Kept
 from services.memory.registry.listing import Page, page_of
 from services.memory.registry.references import References, lost, unnamed
-from services.memory.store import Store, content_of
+from services.memory.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -87,12 +86,7 @@ class Registry:
             return kept.identity
         if not 1 <= version < kept.identity.version:
             raise NotFound(f"identity {identity!r} has no version {version}; it is at {kept.identity.version}")
-        key = kept.scope.version(version)
-        content = content_of(self._store.get(key))
-        if content is None:
-            self.check_still(kept.scope)
-            raise damaged(key, "it is missing")
-        return IDENTITIES.decode(key, content)
+        return self._heads.earlier(kept.scope, version)
 
     def identities(self, tenant: str, page_size: int, after: str) -> Page:
         """Returns at most `page_size` identities behind the id `after`, damaged ones included; see `page_of`."""

@@ -16,6 +16,7 @@ from services.common.errors import DeadlineExceeded, NotReady
 from services.memory.s3.ahead import Read
 from services.memory.s3.connection import Address, Answer, Connection, NoAnswer
 from services.memory.s3.refusals import is_passing, meaning
+from services.memory.s3.silence import Silent
 
 ATTEMPTS = 3
 """A request is made so often at most."""
@@ -31,8 +32,9 @@ class NoBucket(NotReady):
 class Bucket:
     """Asks about the objects of a bucket. Any thread may.
 
-    Every method raises `NotReady` when the store cannot be reached or refuses, with the reason and what to do, and
-    `DeadlineExceeded` when the time that the caller allows is over.
+    Every method raises `NotReady` when the store cannot be reached or refuses, with the reason and what to do, at once
+    while it hangs and another request tries it (`silence.py`), and `DeadlineExceeded` when the time that the caller
+    allows is over.
 
     Args:
         address: Of the bucket.
@@ -66,10 +68,12 @@ class Bucket:
         Returns:
             The answer, and whether an earlier attempt, whose answer got lost, may have done what was asked.
         """
-        doubtful = False
+        doubtful, problem = False, ""
         for attempt in count(1):
             try:
                 answer = self._connection.ask(method, key, content, headers, query)
+            except Silent as refusal:  # Waiting for it here would hold a thread that others can use.
+                raise NotReady(problem or str(refusal)) from refusal
             except NoAnswer as error:
                 problem = str(error)
                 doubtful |= error.sent

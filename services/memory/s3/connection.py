@@ -20,9 +20,13 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from services.common import deadline
 from services.common.errors import DeadlineExceeded
 from services.memory.s3.ahead import BROKEN, PIECE_BYTES, Ahead, Read, Sent, read_of
+from services.memory.s3.silence import Silence
 
 UPLOAD_BYTES_PER_S_MIN = 2**20
 """A large object gets this much more time than a small one."""
+
+SILENT_SHARE = 0.5
+"""A store that says nothing to anybody for this share of the longest wait hangs. Callers allow less than all of it."""
 
 
 class NoAnswer(Exception):
@@ -68,7 +72,8 @@ class Connection:
 
     def __init__(self, address: Address, keys: Provider, timeout_s: float) -> None:
         self._address = address
-        self._pool = _Once(timeout_s, address.ca_file)
+        self._silence = Silence(f"the object store at {address}", SILENT_SHARE * timeout_s)
+        self._pool = _Once(timeout_s, address.ca_file, self._silence)
         self._client = Minio(
             endpoint=address.endpoint,
             credentials=keys,
@@ -93,6 +98,7 @@ class Connection:
 
         Raises:
             NoAnswer: None came, or half of one.
+            Silent: The store hangs, and another request tries it; nothing was sent.
             DeadlineExceeded: The time that the caller allows is over; nothing was sent.
         """
         asked = self._ahead.taken(read_of(key, headers, query)) if method == "GET" else None
@@ -121,8 +127,8 @@ class Connection:
             raise NoAnswer(self._why(error), sent) from error
 
     def ahead(self, reads: Iterable[Read]) -> AbstractContextManager[None]:
-        """Sends requests; `ask` finds their answers in the block."""
-        return self._ahead.sending(reads, self._pool.wait_s)
+        """Sends requests, none to a store that hangs; `ask` finds their answers in the block."""
+        return self._ahead.sending(() if self._silence.is_on else reads, self._pool.wait_s)
 
     def close(self) -> None:
         """Ends the connections."""
@@ -131,7 +137,8 @@ class Connection:
     def _answer(self, sent: Sent) -> Answer | None:
         """Returns the answer to what was sent ahead; None when it is a refusal: who asks again is told why."""
         try:
-            response, content = sent.answer(self._pool.wait_s)
+            with self._silence.listening():
+                response, content = sent.answer(self._pool.wait_s)
         except BROKEN as error:
             raise NoAnswer(self._why(error), sent=True) from error
         if response.status not in (200, 304):
@@ -153,11 +160,15 @@ class Connection:
 
 
 class _Once(urllib3.PoolManager):
-    """Sends a request once, goes after no redirect, and waits no longer than the caller of this call allows."""
+    """Sends a request once, goes after no redirect, and waits no longer than the caller of this call allows.
 
-    def __init__(self, timeout_s: float, ca_file: str) -> None:
+    It waits for a store that hangs only if no other request does.
+    """
+
+    def __init__(self, timeout_s: float, ca_file: str, silence: Silence) -> None:
         super().__init__(maxsize=64, retries=False, cert_reqs="CERT_REQUIRED", ca_certs=ca_file or None)
         self._timeout_s = timeout_s
+        self._silence = silence
 
     def urlopen(  # type: ignore[override]
         self, method: str, url: str, redirect: bool = False, **options: Any
@@ -165,7 +176,8 @@ class _Once(urllib3.PoolManager):
         wait_s = self.wait_s(len(options.get("body") or b""))
         # What is sent of a body counts as connecting.
         timeout = urllib3.Timeout(connect=wait_s, read=wait_s)
-        return super().urlopen(method, url, redirect=False, timeout=timeout, **options)
+        with self._silence.asking(wait_s):
+            return super().urlopen(method, url, redirect=False, timeout=timeout, **options)
 
     def wait_s(self, size_bytes: int = 0) -> float:
         """Returns how long to wait for an answer to so many bytes.

@@ -9,11 +9,13 @@ first object makes it idempotent: whoever comes again with the id, at once or af
 same time, hence the same turn.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from services.common.errors import InvalidRequest, NotReady
+from services.common.errors import Damaged, InvalidRequest, NotReady
 from services.memory.domain import Turn
 from services.memory.keys import Talk
 from services.memory.records import Codec, damaged
@@ -30,6 +32,8 @@ BYTES_MAX = 2**20
 
 COUNTED_MAX = 64
 """So many turns back are counted one by one; what is said to be longer ago need not be that exact."""
+
+log = logging.getLogger(__name__)
 
 _PLACED = re.compile(r"[0-9]{10}-[A-Za-z0-9-]{1,63}\Z")
 
@@ -67,6 +71,32 @@ class Timings:
     """Seconds that each stage of a turn took."""
 
     seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Turns, but those that are damaged.
+
+    Attributes:
+        turns: Those that could be read.
+        damaged: What is wrong with each object that could not: a text that names it.
+        following: What the next page is after; empty when nothing follows.
+        person_generation: Of whose they are; filled when they are recalled.
+    """
+
+    turns: tuple[Turn, ...] = ()
+    damaged: tuple[str, ...] = ()
+    following: str = ""
+    person_generation: str = ""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A turn that was read, at most how many bytes it takes, and what is wrong with its last timings."""
+
+    turn: Turn
+    size_bytes: int
+    problem: str = ""
 
 
 PLACES = Codec(Place)
@@ -118,26 +148,37 @@ class Conversation:
         return self._found(placed) is not None
 
     def read(self, placed: str) -> Turn | None:
-        """Returns the turn at a place, with vote record and timings; None when there is none."""
-        found = self._timed(placed)
-        return found and found[0]
+        """Returns the turn at a place, with vote record and timings; None when there is none.
+
+        Raises:
+            Damaged: It or its last timings are not what was written; the message names the object.
+        """
+        found = self._found(placed)
+        return self._timed(found, placed).turn if found else None
 
     def brief(self, placed: str) -> Turn | None:
-        """Returns the turn at a place without what is not recalled: vote record and timings."""
+        """Returns the turn at a place without what is not recalled: vote record and timings.
+
+        Raises:
+            Damaged: It is not what was written; the message names the object.
+        """
         found = self._brief(placed)
-        return found and found[0]
+        return found.turn if found else None
 
-    def last(self, turns_max: int) -> tuple[Turn, ...]:
-        """Returns at most `turns_max` of the last turns, oldest first, as `brief` does; fewer when very long."""
+    def last(self, turns_max: int) -> Turns:
+        """Returns the last turns, oldest first, as `brief` does; fewer when they are very long.
+
+        At most `turns_max`, damaged ones counted.
+        """
         if turns_max == 0:
-            return ()
+            return Turns()
         read, _ = self._fitting(self.newest(min(turns_max, TURNS_MAX)), self._brief)
-        return tuple(turn for _, turn in reversed(read))
+        return Turns(read.turns[::-1], read.damaged)
 
-    def page(self, size: int, after: str) -> tuple[tuple[tuple[str, Turn], ...], str]:
-        """Returns at most `size` turns with their places, the newest first, and what the next page is `after`.
+    def page(self, size: int, after: str) -> tuple[Turns, tuple[str, ...]]:
+        """Returns turns, the newest first, and their places: at most `size`, damaged ones counted.
 
-        They are whole, as `read` returns them.
+        They are whole, as `read` returns them; one whose last timings are damaged has its first ones.
 
         Raises:
             InvalidRequest: `after` is not what a page returned.
@@ -147,11 +188,17 @@ class Conversation:
         listed = self.newest(size + 1, after)
         timed = self._with_timings(listed[:size], after)
 
-        def read_one(placed: str) -> tuple[Turn, int] | None:
-            return self._timed(placed) if placed in timed else self._found(placed)
+        def read_one(placed: str) -> _Found | None:
+            found = self._found(placed)
+            if found is None or placed not in timed:
+                return found
+            try:
+                return self._timed(found, placed)
+            except Damaged as error:
+                return replace(found, problem=str(error))
 
-        read, seen = self._fitting(listed[:size], read_one)
-        return tuple(read), listed[seen - 1] if seen < len(listed) else ""
+        read, places = self._fitting(listed[:size], read_one)
+        return replace(read, following=read.following or (listed[size - 1] if len(listed) > size else "")), places
 
     def newest(self, count: int, after: str = "") -> list[str]:
         """Returns the places of so many turns, the newest first: those before the one at `after`."""
@@ -182,50 +229,54 @@ class Conversation:
         return found
 
     def _fitting(
-        self, listed: Sequence[str], read_one: Callable[[str], tuple[Turn, int] | None]
-    ) -> tuple[list[tuple[str, Turn]], int]:
-        """Returns the turns at these places as far as a message holds them, and how many places that were.
-
-        `read_one` returns the turn at a place, and how many bytes it takes.
-        """
-        read: list[tuple[str, Turn]] = []
-        left_bytes = BYTES_MAX
-        for seen, placed in enumerate(listed):
-            found = read_one(placed)
+        self, listed: Sequence[str], read_one: Callable[[str], _Found | None]
+    ) -> tuple[Turns, tuple[str, ...]]:
+        """Returns the turns at these places as far as a message holds them, and the places that they have."""
+        turns: dict[str, Turn] = {}
+        problems: list[str] = []
+        left_bytes, following = BYTES_MAX, ""
+        for before, placed in pairwise(["", *listed]):
+            try:
+                found = read_one(placed)
+            except Damaged as error:
+                problems.append(str(error))
+                continue
             if found is None:
                 continue  # Removed since the listing.
-            turn, size_bytes = found
-            left_bytes -= size_bytes
+            left_bytes -= found.size_bytes
             if left_bytes < 0:
-                return read, seen
-            read.append((placed, turn))
-        return read, len(listed)
+                following = before
+                break
+            turns[placed] = found.turn
+            problems += [found.problem] if found.problem else []
+        for problem in problems:
+            log.error("a turn is damaged", extra={"why": problem})
+        return Turns(tuple(turns.values()), tuple(problems), following), tuple(turns)
 
-    def _brief(self, placed: str) -> tuple[Turn, int] | None:
-        """Returns the turn at a place without vote record and timings, and at most how many bytes it takes."""
+    def _brief(self, placed: str) -> _Found | None:
+        """Returns the turn at a place without vote record and timings."""
         found = self._found(placed)
         if found is None:
             return None
-        turn, size_bytes = found
-        return replace(turn, vote_record="", timings_s={}), size_bytes - len(turn.vote_record)
+        turn = replace(found.turn, vote_record="", timings_s={})
+        return _Found(turn, found.size_bytes - len(found.turn.vote_record))
 
-    def _timed(self, placed: str) -> tuple[Turn, int] | None:
-        """Returns the turn at a place with its last timings, and how many bytes it takes."""
-        found = self._found(placed)
+    def _timed(self, found: _Found, placed: str) -> _Found:
+        """Returns the turn that was found at a place with its last timings."""
         key = self._talk.timings(self._name, placed)
-        content = content_of(self._store.get(key)) if found else None
-        if found is None or content is None:
+        content = content_of(self._store.get(key))
+        if content is None:
             return found
-        turn, size_bytes = found
-        return replace(turn, timings_s=_TIMINGS.decode(key, content).seconds), size_bytes + len(content)
+        turn = replace(found.turn, timings_s=_TIMINGS.decode(key, content).seconds)
+        return _Found(turn, found.size_bytes + len(content))
 
-    def _found(self, placed: str) -> tuple[Turn, int] | None:
-        """Returns the turn at a place, and how many bytes it takes."""
+    def _found(self, placed: str) -> _Found | None:
+        """Returns the turn at a place."""
         key = self._talk.turn(self._name, placed)
         content = content_of(self._store.get(key))
         if content is None:
             return None
-        return replace(_TURNS.decode(key, content), conversation=self._name), len(content)
+        return _Found(replace(_TURNS.decode(key, content), conversation=self._name), len(content))
 
     def _reserve(self, turn_id: str, place: Place) -> Seat:
         if self._store.create(self._talk.turn_id(self._name, turn_id), PLACES.encode(place)) is not None:

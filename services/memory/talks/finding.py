@@ -1,5 +1,6 @@
 """Finds the turns of a talk that are like a text: the nearest rows of the vectors, then the turns themselves."""
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from services.common.errors import Damaged
 from services.memory.domain import Hit, Sought, Turn
 from services.memory.keys import Talk
 from services.memory.store import Store
@@ -16,6 +18,9 @@ from services.memory.vectors.nearest import Found, Wanted
 
 SPARE = 8
 """So many more rows are looked at: of some the turn was never kept, or is gone."""
+
+
+log = logging.getLogger(__name__)
 
 
 def find(
@@ -71,10 +76,17 @@ def _bytes_of(turn: Turn) -> int:
 
 
 def _hits(store: Store, talk: Talk, rows: Sequence[Found]) -> Iterator[tuple[str, Hit]]:
-    """Yields the turns of the rows, read one by one: as many as are taken. A row without its turn is passed over."""
+    """Yields the turns of the rows, read one by one: as many as are taken.
+
+    A row without its turn is passed over, and one of which the turn is damaged.
+    """
     for row in rows:
         placed = row.turn.rpartition("/")[2]
-        turn = Conversation(store, talk, row.conversation).brief(placed)
+        try:
+            turn = Conversation(store, talk, row.conversation).brief(placed)
+        except Damaged as error:
+            log.error("a turn is damaged", extra={"why": str(error)})
+            continue
         if turn:
             yield placed, Hit(turn, row.similarity, 0)
 

@@ -77,7 +77,10 @@ class Talks:
     def last(self, scope: Scope, person: str, conversation: str, turns_max: int) -> Turns:
         """Returns at most `turns_max` of the last turns, oldest first, without what is not recalled; "" has none."""
         talk = self._persons.talk(scope, person, conversation) if conversation else None
-        return Conversation(self._store, talk, conversation).last(turns_max) if talk else Turns()
+        if talk is None:
+            return Turns()
+        last = Conversation(self._store, talk, conversation).last(turns_max)
+        return replace(last, person_generation=talk.generation)
 
     def remember(
         self,
@@ -142,9 +145,7 @@ class Talks:
         folder = talk.vectors(self._embedding.digest)
         return find(self._store, self._vectors, folder, talk, conversation, sought, toward, self._clock())
 
-    def turns(
-        self, tenant: str, identity: str, person: str, conversation: str, page_size: int, after: str
-    ) -> Turns:
+    def turns(self, tenant: str, identity: str, person: str, conversation: str, page_size: int, after: str) -> Turns:
         """Returns a page of turns, the newest first, whole and with their clips.
 
         A page ends early when its turns are very long; the last one is followed by "".

@@ -223,12 +223,14 @@ class ListTurnsRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListTurnsResponse(_message.Message):
-    __slots__ = ("turns", "next_page_token")
+    __slots__ = ("turns", "next_page_token", "damaged")
     TURNS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
     next_page_token: str
-    def __init__(self, turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    damaged: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., damaged: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutClipHeader(_message.Message):
     __slots__ = ("tenant", "identity", "person", "conversation", "turn", "kind", "size_bytes")

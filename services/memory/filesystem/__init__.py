@@ -1,0 +1,1 @@
+"""What the back-end `filesystem` is made of."""

@@ -27,6 +27,9 @@ from services.memory.store import SAME, Entry, Object, Same, Store
 PATIENCE_S = 0.5
 """Who has something to stand in for the store waits no longer for it."""
 
+FAIR_S = PATIENCE_S / 2
+"""That a store did not answer is its problem if it had so long; a call with less time left asks too much of it."""
+
 WRITTEN_BYTES_MAX = 2**16
 """What is larger is not held when it is written: it may never be read here."""
 
@@ -279,12 +282,15 @@ class Cached:
         return etag
 
     def _watched(self, ask: Callable[[], Result]) -> Result:
-        if deadline.remaining_s() == 0:
-            return ask()  # Which has no time to ask the store.
+        allowed_s = deadline.remaining_s()
         try:
             result = ask()
-        except (NotReady, DeadlineExceeded) as error:
+        except NotReady as error:
             self._told(str(error))
+            raise
+        except DeadlineExceeded as error:
+            if allowed_s is None or allowed_s >= FAIR_S:
+                self._told(str(error))
             raise
         self._told("")
         return result

@@ -12,7 +12,7 @@ from services.common import deadline
 from services.common.errors import DeadlineExceeded, NotReady
 from services.memory.backends.filesystem import FilesystemBackend
 from services.memory.backends.s3 import S3Backend
-from services.memory.cache import Cached
+from services.memory.cache import FAIR_S, Cached
 from services.memory.metrics import STORE_UP
 from tests.deployment import Cast, Deployment
 from tests.fake_store import FakeStore
@@ -47,7 +47,7 @@ async def test_the_memory_tells_why_its_store_did_not_answer_when_it_was_asked_l
         assert await problem(stubs) == ""
 
 
-def test_a_call_that_need_not_ask_the_store_says_nothing_of_it() -> None:
+def test_a_call_that_need_not_ask_the_store_or_leaves_it_no_time_says_nothing_of_it() -> None:
     store = FakeStore()
     cached = Cached(store, 1000)
     store.before = fail(NotReady("the store is away; retry"))
@@ -56,9 +56,11 @@ def test_a_call_that_need_not_ask_the_store_says_nothing_of_it() -> None:
     store.before = go_on
     cached.sweep()
     cached.delete([])
-    with deadline.within(0):
+    store.before = fail(DeadlineExceeded("the time that the call allows is over"))
+    with deadline.within(FAIR_S / 2), pytest.raises(DeadlineExceeded):
         cached.list("a/")
     assert cached.problem == "the store is away; retry"
+    store.before = go_on
     cached.list("a/")
     assert cached.problem == ""
 

@@ -96,6 +96,15 @@ async def start(door: FakeDoor, *words: str, stdout: int, **variables: str) -> a
     )
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs that are started can be interrupted, also when these tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 async def test_an_interrupted_command_ends_without_a_word(door: FakeDoor) -> None:
     door.may_answer.clear()
     running = await start(door, "memory", "turns", "anna", "--conversation", "c", stdout=asyncio.subprocess.PIPE)

@@ -5,10 +5,12 @@
 # Weights, and code that others license, are never in an image: /models is what `make models` fills, the rest are
 # volumes of their own. They may be read-only, but user 10001 must be able to read them: what `save_pretrained` wrote
 # needs `chmod -R a+rX`. With --read-only, PyTorch and a model's own code also need --tmpfs /tmp.
+# A stop waits up to SHUTDOWN_GRACE_S, 20 s, for running calls; `docker stop` kills after 10: --stop-timeout 30.
 # Without a GPU, name PyTorch's index of CPU builds in the build argument PIP_EXTRA_INDEX_URL: gigabytes less.
 FROM docker.io/library/python:3.11-slim-bookworm AS service
 
-RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/* && \
+# tini: Python as the first process of a container would miss a SIGTERM in its first half second, while it imports.
+RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 tini && rm -rf /var/lib/apt/lists/* && \
     useradd --uid 10001 --no-create-home e3rg && install -d -o e3rg -m 700 /data
 
 # What others wrote first, in a layer that stays while our own code changes.
@@ -41,24 +43,24 @@ FROM service AS mllm
 # transformers copies a model's own code to its cache.
 ENV E3RG_MLLM_MODELS_DIR=/models \
     HF_MODULES_CACHE=/tmp/model-code
-ENTRYPOINT ["python", "-m", "services.mllm"]
+ENTRYPOINT ["tini", "--", "python", "-m", "services.mllm"]
 
 FROM service AS understanding
-ENTRYPOINT ["python", "-m", "services.understanding"]
+ENTRYPOINT ["tini", "--", "python", "-m", "services.understanding"]
 
 FROM service AS memory
 # A volume of this name keeps what is remembered; it has to be writable by user 10001.
 ENV E3RG_MEMORY_FOLDER=/data \
     E3RG_MEMORY_MODELS_DIR=/models
-ENTRYPOINT ["python", "-m", "services.memory"]
+ENTRYPOINT ["tini", "--", "python", "-m", "services.memory"]
 
 FROM service AS tts
 ENV E3RG_TTS_MODELS_DIR=/models
-ENTRYPOINT ["python", "-m", "services.tts"]
+ENTRYPOINT ["tini", "--", "python", "-m", "services.tts"]
 
 FROM service AS video
 ENV E3RG_VIDEO_MODELS_DIR=/models
-ENTRYPOINT ["python", "-m", "services.video"]
+ENTRYPOINT ["tini", "--", "python", "-m", "services.video"]
 
 FROM service AS orchestrator
-ENTRYPOINT ["python", "-m", "orchestrator"]
+ENTRYPOINT ["tini", "--", "python", "-m", "orchestrator"]

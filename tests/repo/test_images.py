@@ -29,7 +29,8 @@ def test_an_image_gets_all_that_the_wheel_is_built_of_and_nothing_else() -> None
 
 
 def test_every_service_has_an_image_that_starts_it_without_privileges() -> None:
-    entry = re.compile(r'^service AS (\w+)\n.*^ENTRYPOINT \["python", "-m", "([\w.]+)"\]$', re.DOTALL | re.MULTILINE)
+    start = r'\["tini", "--", "python", "-m", "([\w.]+)"\]'
+    entry = re.compile(rf"^service AS (\w+)\n.*^ENTRYPOINT {start}$", re.DOTALL | re.MULTILINE)
     started = {name: module for image in IMAGES for name, module in entry.findall(image)}
     assert len(started) == len(IMAGES)
     assert started == MODULES

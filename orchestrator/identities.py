@@ -23,13 +23,8 @@ FILE_BYTES_MAX = {
 }
 FILES_MAX, FILES_BYTES_MAX = 16, 128 * MIB
 EMOTION_BYTES_MAX = 16 * MIB
-FACES = {
-    "image/jpeg": pb.REFERENCE_KIND_PORTRAIT,
-    "image/png": pb.REFERENCE_KIND_PORTRAIT,
-    "video/mp4": pb.REFERENCE_KIND_FILM,
-    "video/webm": pb.REFERENCE_KIND_FILM,
-}
-"""What shows a face an emotion and can be looked at, by MIME type. All else is a prior in a renderer's own format."""
+FACES = {"image": pb.REFERENCE_KIND_PORTRAIT, "video": pb.REFERENCE_KIND_FILM}
+"""What shows a face an emotion and can be looked at, by its MIME type. All else is a renderer's own prior."""
 
 HEARTBEAT_S = 5.0
 """While voice and face are busy, an empty piece goes on so often: the memory gives up whoever is long silent."""
@@ -180,7 +175,7 @@ def kind_of(generator: pb.Generator, media_type: str) -> pb.ReferenceKind | None
         case pb.GENERATOR_VOICE:
             return pb.REFERENCE_KIND_VOICE
         case pb.GENERATOR_FACE:
-            return FACES.get(media_type)
+            return FACES.get(media_type.partition("/")[0])
         case _:
             return None
 

@@ -204,7 +204,9 @@ async def _feed(
     try:
         async for message in messages:
             await call.write(message)
-        await call.done_writing()
+        # gRPC has an error of its own for a call that ends at this moment; its status, which the reader gets, says why.
+        with suppress(Exception):
+            await call.done_writing()
     except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
         # The server ended the call before it had read everything. Its status, which the reader gets, says why.
         if not call.done():

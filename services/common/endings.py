@@ -13,6 +13,12 @@ PIECES_MAX = 100_000
 
 _PLACEHOLDER_BYTES = 4096
 _ELEMENTS_WITHOUT_END = (b"\x18S\x80g", b"\x1fC\xb6u")  # Segment, Cluster
+_ELEMENTS = (  # What stands at their level: EBML, SeekHead, Info, Tracks, Cues, Attachments, Chapters, Tags, ...
+    *_ELEMENTS_WITHOUT_END,
+    *(b"\x1aE\xdf\xa3", b"\x11M\x9bt", b"\x15I\xa9f", b"\x16T\xaek", b"\x1cS\xbbk", b"\x19A\xa4i", b"\x10C\xa7p"),
+    *(b"\x12T\xc3g", b"\xec", b"\xbf"),  # ... Void, CRC-32; then of a Cluster: what tells its time, and its blocks.
+    *(b"\xe7", b"\xa7", b"\xab", b"\xa3", b"\xa0", b"\xaf"),
+)
 _KBITS = (
     (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
     (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
@@ -87,8 +93,8 @@ def _box_end(content: bytes, at: int) -> int | None:
 def _element_end(content: bytes, at: int) -> int | None:
     """An element of WebM/Matroska (RFC 8794); of one without an end, where its first child begins."""
     name_end = at + 9 - content[at].bit_length()
-    if name_end > at + 4:
-        return None
+    if name_end > at + 4 or not any(name.startswith(content[at:name_end]) for name in _ELEMENTS):
+        return None  # What some programs append is no element.
     if name_end >= len(content):
         return name_end + 1
     width = 9 - content[name_end].bit_length()

@@ -87,6 +87,7 @@ async def test_what_shows_an_emotion_is_looked_at_once_and_kept_as_it_is(
         (request(README, media_type="application/octet-stream"), "content: voice: not a PCM WAV file"),
         (request(SILENT), "content: voice: it is silent"),
         (request(FACELESS, FACES, "image/png"), "content: portrait: no face in it"),
+        (request(FACELESS, FACES, "image/jpg"), "content: portrait: no face in it"),
         (request(README, FACES, "image/jpeg"), f"content: portrait: {len(README)} bytes that are no JPEG or PNG"),
         (request(README, FACES, "video/mp4"), "content: film: "),
         (request(README, FACES, "video/webm"), "content: film: "),

@@ -124,3 +124,21 @@ async def test_a_call_of_which_the_service_says_nothing_has_the_status_of_grpc(w
     with pytest.raises(grpc.aio.AioRpcError) as failure:
         await way(FakeCall((NOT_WRITTEN,)))
     assert (failure.value.code(), failure.value.details()) == NOT_WRITTEN
+
+
+class EndingCall(FakeCall):
+    """One that ends while it is told that nothing more comes; gRPC's error then is none of a call."""
+
+    async def write(self, message: bytes) -> None:
+        """All can be written."""
+
+    async def done_writing(self) -> None:
+        asyncio.get_running_loop().call_later(0.01, self.end, self.first[0])
+        raise RuntimeError("SendCloseFromClientOperation")
+
+
+@every_way
+async def test_a_call_that_ends_while_its_messages_come_to_their_end_has_its_status(way: Callable[[Any], Any]) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await way(EndingCall((AWAY,)))
+    assert (failure.value.code(), failure.value.details()) == AWAY

@@ -97,6 +97,12 @@ def test_what_tells_its_length_is_told_of_when_it_is_cut_between_two_pieces(name
     assert f"after {came_s} s of the promised 2.00 s" in read(begun).cut
 
 
+@pytest.mark.parametrize("name", ["webm", "webm of sound", "matroska", "webm from a browser", "webm, live"])
+@pytest.mark.parametrize("tail", [b"TAG" + bytes(125), b"made by hand\n"])
+def test_what_some_programs_append_is_no_piece_that_is_cut(name: str, tail: bytes) -> None:
+    assert missing_bytes(made(name) + tail, "matroska") == 0
+
+
 def test_only_an_mp3_that_says_its_length_is_held_to_it() -> None:
     # Of others the demuxer guesses it from bit rate and size.
     assert tells_duration(made("mp3"), "mp3")

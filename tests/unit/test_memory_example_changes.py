@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -16,7 +17,7 @@ from services.memory.vectors.embedding import Embedding
 from services.memory.vectors.index import Vectors
 from tests.fake_store import FakeStore
 from tests.sweeping import STEPS_MAX, House, die_at, steps
-from tests.talking import TENANT, Killed, OtherEmbedder, WordEmbedder, keys_of, killed_at
+from tests.talking import TENANT, Killed, OtherEmbedder, WordEmbedder, keys_of, killed_at, once
 
 DOG = Exemplar("my dog is ill", "sad", "Poor thing.")
 JOB = Exemplar("they let me go", "disappointed", "That is a hard blow.")
@@ -176,3 +177,19 @@ def test_a_mark_that_is_damaged_is_named_and_does_not_stop_the_others(caplog: py
     assert broken in str(caplog.records[-1].why)  # type: ignore[attr-defined]
     left = set(there(house, "ada"))
     assert rows_of(house, "ada") == (left, left)
+
+
+def test_a_put_that_stood_still_until_a_sweep_ended_it_is_to_be_repeated() -> None:
+    def passed(house: House) -> None:
+        house.store.before = lambda operation, key: None
+        house.pass_days(2 * KILLED_AFTER_S / 86_400)
+        house.sweep()
+
+    for part in ("/vectors/", "/items/"):
+        house = House()
+        once(house.store, "put", part, partial(passed, house))
+        with pytest.raises(NotReady, match="retry"):
+            replica(house.store).put(TENANT, "", [DOG])
+        assert there(house, "") == {}
+        replica(house.store).put(TENANT, "", [DOG])
+        assert replica(house.store).search(TENANT, "", DOG.user_text, 1)

@@ -166,3 +166,20 @@ def test_the_mark_of_an_erasure_that_is_done_while_an_earlier_one_is_closed_stay
     house.time.now_s += CLOSED_AFTER_S + 1
     eraser.resume()
     assert keys_of(house.store, mark) == []
+
+
+def test_who_comes_back_after_another_replica_forgot_them_is_not_taken_for_who_they_were() -> None:
+    """One replica stands still before each of its looks for words, while another forgets them and they come back."""
+    for part in ("/persons-of/p-ann", "/people/p-ann"):
+        house = only_known("/turn-ids/")
+        house.pass_days(4)
+
+        def come_back(house: House = house) -> None:
+            house.store.before = lambda operation, key: None
+            house.sweep()
+            house.memory.say(turn(2))
+
+        entered = once(house.store, "list", part, come_back)
+        house.sweep()
+        assert entered
+        assert house.memory.last() == ["turn-2"]

@@ -137,3 +137,15 @@ def test_an_erasure_of_a_person_whose_writer_was_killed_leaves_nothing_of_them()
         assert traces_of_doomed(house) == []
 
     assert steps(House, lambda house: house.memory.say(DOOMED), is_gone) > 5
+
+
+def test_what_told_the_time_while_the_clock_was_ahead_does_not_tell_it_later() -> None:
+    house = House()
+    house.keep(turns_days=30)
+    house.pass_days(365)
+    house.store.put("probe/left", b"")
+    house.pass_days(-365)
+    house.memory.say(turn(1))
+    house.sweep()
+    assert house.memory.last() == ["turn-1"]
+    assert keys_of(house.store, "probe/") == []

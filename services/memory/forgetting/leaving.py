@@ -52,8 +52,10 @@ class Leaving:
 
         The head goes before the indices, so a writer that found it looks for it in vain, and takes back what it wrote.
         """
-        head = self._head(talk)
-        if head is None or self._has_words(talk):
+        if self._has_words(talk):
+            return
+        head = self._head(talk)  # Read last: who came back since has another, and a deletion has no condition.
+        if head is None:
             return
         key = keys.person(talk.scope.tenant, talk.person)
         self._store.delete([key])

@@ -17,8 +17,9 @@ def now_s(store: Store) -> float:
     try:
         store.put(key, b"")
         entries = store.list(_FOLDER)
-        time_s = max(entry.modified_s for entry in entries)
-        left = [entry.key for entry in entries if time_s - entry.modified_s > LEFT_AFTER_S]
+        # Its own: one that was left while the clock was ahead is of the future.
+        time_s = max(entry.modified_s for entry in entries if entry.key == key)
+        left = [entry.key for entry in entries if abs(time_s - entry.modified_s) > LEFT_AFTER_S]
         return time_s
     finally:
         store.delete([key, *left])

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from services.common.errors import Damaged
+from services.common.errors import Damaged, NotReady
 from services.memory import keys
 from services.memory.forgetting.store_time import now_s
 from services.memory.records import Codec
@@ -49,6 +49,11 @@ class ExampleChanges:
         mark = f"{keys.CHANGING}{secrets.token_hex(16)}"
         self._store.put(mark, _CHANGES.encode(Change(examples.folder, tuple(ids))))
         yield
+        if self._store.get(mark) is None:
+            # It stood still for so long that a sweep took it for killed: what it put since has no rows.
+            self._store.delete([examples.items + one for one in ids])
+            self.erase_rows(examples, ids)
+            raise NotReady("the change took more than an hour, and was ended; retry")
         self._store.delete([mark])
 
     def erase_rows(self, examples: keys.Examples, ids: Collection[str]) -> None:

@@ -111,6 +111,21 @@ async def test_a_turn_under_way_is_not_kept_with_whoever_comes_after_an_erasure(
     assert b"dog" not in b"".join(door.store.objects.values())
 
 
+async def test_a_first_turn_is_not_kept_with_another_identity_of_that_id(door: Door) -> None:
+    door.cast.lead.before = gate = Gate("write")
+    answering = asyncio.create_task(door.say(DOG))  # by somebody whom nobody knew when it began
+    await gate.reached()
+    await door.memory.erasure.EraseIdentity(
+        erasure.EraseIdentityRequest(tenant=TENANT, identity="ada", asked_by="the test")
+    )
+    await door.added()
+    gate.open()
+    turn = await answering
+    assert [stage for stage, _ in lost(turn)] == ["remember"]
+    assert "identity 'ada' was erased since it was recalled" in turn.degraded[0].reason
+    assert not [key for key in door.store.objects if "/people/" in key]
+
+
 async def test_without_the_permission_to_keep_turns_those_that_were_kept_are_not_recalled(door: Door) -> None:
     await door.say(DOG)
     grants = [

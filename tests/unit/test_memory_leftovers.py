@@ -16,6 +16,13 @@ from tests.talking import TENANT, Killed, OtherEmbedder, keys_of, turn
 DOOMED = turn(99, "words that nobody shall keep")
 
 
+def test_every_sweep_lets_the_store_delete_what_killed_writers_left() -> None:
+    house, asked = House(), list[str]()
+    house.store.before = lambda operation, key: asked.append(operation)
+    house.sweep()
+    assert asked.count("sweep") == 1
+
+
 def talk_for_days(house: House, days: int) -> None:
     """The person goes on talking, a turn a day, and the store is swept."""
     for number in range(days):

@@ -1,6 +1,5 @@
 """Which messages `understanding.proto` promises to refuse, and what a voter's failing does, over a real channel."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,23 +28,6 @@ from tests.understanding_service import (
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def cast() -> Cast:
-    return Cast(vote_deadline_s=20)
-
-
-@pytest.fixture
-async def panel(cast: Cast) -> AsyncIterator[Panel]:
-    panel = Panel(cast)
-    yield panel
-    await panel.stop_all()
-
-
-@pytest.fixture
-async def stub(panel: Panel) -> "Stub":
-    return await panel.start()
 
 
 # What is refused

@@ -1,6 +1,5 @@
 """What `mllm.proto` promises of a model, its votes and its transcripts, over a real channel."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pytest
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
 from emotions import Wheel
-from services.mllm.domain import Level, Modality, Utterance
+from services.mllm.domain import Modality, Utterance
 from tests.deployment import serving_mllm
 from tests.fake_voters import FakeLead, FakeVoter
 from tests.mllm_service import HASH, INVALID, MIB, audio, frame, head, stub_of
@@ -20,28 +19,6 @@ from tests.serving import refused
 
 if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def lead() -> FakeLead:
-    return FakeLead({"sad": 0.5, "lonely": 0.3, "joyful": 0.2})
-
-
-@pytest.fixture
-async def stub(lead: FakeLead, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_mllm("fake", lead, wheel, waiting_max=1) as served:
-        yield stub_of(served)
-
-
-@pytest.fixture
-def voter() -> FakeVoter:
-    return FakeVoter({"sad": 0.7, "happy": 0.3}, Level.CLASS)
-
-
-@pytest.fixture
-async def voter_stub(voter: FakeVoter, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_mllm("face", voter, wheel) as served:
-        yield stub_of(served)
 
 
 # GetModel

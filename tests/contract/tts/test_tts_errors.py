@@ -2,17 +2,14 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
 from e3rg.tts.v1 import tts_pb2 as pb
-from e3rg.tts.v1 import tts_pb2_grpc
-from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
-from tests.deployment import serving_tts
 from tests.fake_voice import FakeVoice
 from tests.fakes import Gate, fail
 from tests.samples import wav
@@ -21,17 +18,6 @@ from tests.tts_service import FIRST, HASH, INVALID, MIB, VOICE, check, header, l
 
 if TYPE_CHECKING:
     from e3rg.tts.v1.tts_pb2_grpc import TtsServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def voice() -> FakeVoice:
-    return FakeVoice()
-
-
-@pytest.fixture
-async def stub(voice: FakeVoice, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_tts(voice, wheel, waiting_max=0) as served:
-        yield cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel))
 
 
 # Speak

@@ -1,6 +1,5 @@
 """What `understanding.proto` promises of the panel and its votes, over a real channel to voters with fake models."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,23 +19,6 @@ from tests.understanding_service import AUDIO, WHEEL, Panel, audio, context, hea
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def cast() -> Cast:
-    return Cast(vote_deadline_s=20)
-
-
-@pytest.fixture
-async def panel(cast: Cast) -> AsyncIterator[Panel]:
-    panel = Panel(cast)
-    yield panel
-    await panel.stop_all()
-
-
-@pytest.fixture
-async def stub(panel: Panel) -> "Stub":
-    return await panel.start()
 
 
 # GetPanel

@@ -1,6 +1,5 @@
 """What `understanding.proto` promises of replies, over a real channel to a lead with a fake model."""
 
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 from typing import cast as typed
 
@@ -19,23 +18,6 @@ from tests.understanding_service import INVALID, WHEEL, Panel
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def cast() -> Cast:
-    return Cast(vote_deadline_s=20)
-
-
-@pytest.fixture
-async def panel(cast: Cast) -> AsyncIterator[Panel]:
-    panel = Panel(cast)
-    yield panel
-    await panel.stop_all()
-
-
-@pytest.fixture
-async def stub(panel: Panel) -> "Stub":
-    return await panel.start()
 
 
 def order(**changes: object) -> pb.WriteReplyRequest:

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -33,17 +32,6 @@ from tests.tts_service import (
 
 if TYPE_CHECKING:
     from e3rg.tts.v1.tts_pb2_grpc import TtsServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def voice() -> FakeVoice:
-    return FakeVoice()
-
-
-@pytest.fixture
-async def stub(voice: FakeVoice, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_tts(voice, wheel, waiting_max=0) as served:
-        yield cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel))
 
 
 # CheckVoice

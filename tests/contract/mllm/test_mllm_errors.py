@@ -1,35 +1,22 @@
 """Which errors `mllm.proto` promises of every RPC when model, line or time fails, over a real channel."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
 from e3rg.mllm.v1 import mllm_pb2 as pb
-from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
-from tests.deployment import serving_mllm
 from tests.fake_voters import FakeLead
 from tests.fakes import Gate, fail
-from tests.mllm_service import head, order, stub_of
+from tests.mllm_service import head, order
 from tests.samples import pcm
 from tests.serving import refused
 
 if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def lead() -> FakeLead:
-    return FakeLead({"sad": 0.5, "lonely": 0.3, "joyful": 0.2})
-
-
-@pytest.fixture
-async def stub(lead: FakeLead, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_mllm("fake", lead, wheel, waiting_max=1) as served:
-        yield stub_of(served)
 
 
 def _rpcs(stub: "Stub") -> Iterator[object]:

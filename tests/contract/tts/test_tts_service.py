@@ -1,7 +1,6 @@
 """What `tts.proto` promises of a voice that speaks, over a real channel."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 import grpc
@@ -34,17 +33,6 @@ from tests.tts_service import (
 
 if TYPE_CHECKING:
     from e3rg.tts.v1.tts_pb2_grpc import TtsServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def voice() -> FakeVoice:
-    return FakeVoice()
-
-
-@pytest.fixture
-async def stub(voice: FakeVoice, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_tts(voice, wheel, waiting_max=0) as served:
-        yield cast("Stub", tts_pb2_grpc.TtsServiceStub(served.channel))
 
 
 # GetModel

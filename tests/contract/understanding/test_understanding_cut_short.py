@@ -1,33 +1,18 @@
 """What `understanding.proto` promises of a file that ends before it says, over a real channel."""
 
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
-
-import pytest
 
 from services.mllm.domain import Transcript
 from tests.deployment import Cast
 from tests.samples import film, wav
 from tests.serving import refused
-from tests.understanding_service import INVALID, Panel, audio, context, header, understand, video
+from tests.understanding_service import INVALID, audio, context, header, understand, video
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
 
 FILM, SOUND = film(4.0, parts={"moov_size": "10000"}), wav(4.0)
 USED = "; what is there was used"
-
-
-@pytest.fixture
-def cast() -> Cast:
-    return Cast(vote_deadline_s=20)
-
-
-@pytest.fixture
-async def stub(cast: Cast) -> AsyncIterator["Stub"]:
-    panel = Panel(cast)
-    yield await panel.start()
-    await panel.stop_all()
 
 
 async def test_a_film_that_is_cut_is_answered_with_a_note_of_how_much_came(stub: "Stub", cast: Cast) -> None:

@@ -1,6 +1,5 @@
 """What `mllm.proto` promises of replies, over a real channel."""
 
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 import grpc
@@ -9,38 +8,14 @@ import pytest
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
-from emotions import Wheel
-from services.mllm.domain import Example, Level, Memory, MemoryUse, ReplyRecord, Utterance
-from tests.deployment import serving_mllm
-from tests.fake_voters import FakeLead, FakeVoter
+from services.mllm.domain import Example, Memory, MemoryUse, ReplyRecord, Utterance
+from tests.fake_voters import FakeLead
 from tests.fakes import Gate
-from tests.mllm_service import INVALID, emotion, example, order, stub_of
+from tests.mllm_service import INVALID, emotion, example, order
 from tests.serving import CallLog, refused
 
 if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub
-
-
-@pytest.fixture
-def lead() -> FakeLead:
-    return FakeLead({"sad": 0.5, "lonely": 0.3, "joyful": 0.2})
-
-
-@pytest.fixture
-async def stub(lead: FakeLead, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_mllm("fake", lead, wheel, waiting_max=1) as served:
-        yield stub_of(served)
-
-
-@pytest.fixture
-def voter() -> FakeVoter:
-    return FakeVoter({"sad": 0.7, "happy": 0.3}, Level.CLASS)
-
-
-@pytest.fixture
-async def voter_stub(voter: FakeVoter, wheel: Wheel) -> AsyncIterator["Stub"]:
-    async with serving_mllm("face", voter, wheel) as served:
-        yield stub_of(served)
 
 
 async def test_the_reply_comes_sentence_by_sentence_and_the_record_last(stub: "Stub", lead: FakeLead) -> None:

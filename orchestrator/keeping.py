@@ -29,6 +29,10 @@ DIGEST_CHARS = 12
 """Of a model's digest, which tells one variant from the other."""
 
 
+VARIANT = "default"
+"""The name of the only variant of a stage."""
+
+
 class Clip:
     """The reply's speech or film as it is made, up to what the memory keeps of one."""
 
@@ -90,8 +94,8 @@ class Keeper:
         recalled: memory.RecallResponse,
         understood: understanding.UnderstandResponse,
         reply: str,
-        reply_emotion: common.Emotion,
-        variants: Mapping[str, str],
+        delivery: pb.Delivery,
+        models: Mapping[str, str],
     ) -> str:
         """Keeps what was said; returns the turn's id, empty when it is not kept."""
         header, start_s = self._header, time.monotonic()
@@ -103,9 +107,18 @@ class Keeper:
             user_emotion=understood.emotion.label,
             user_intensity=understood.emotion.intensity,
             reply_text=reply,
-            reply_emotion=reply_emotion.label,
+            reply_emotion=delivery.emotion.label,
             vote_record=vote_record(understood),
-            variants=variants,
+            models=models,
+            # Traffic is not split yet: each stage has one variant.
+            variants=dict.fromkeys(models, VARIANT),
+            votes=votes_of(understood),
+            delivery=memory.TurnDelivery(
+                decided_by=delivery.decided_by,
+                intensity=delivery.emotion.intensity,
+                voice_style=delivery.voice_style,
+                face_class=delivery.face_class,
+            ),
             timings_s=self._report.took_s,
         )
         request = memory.RememberRequest(
@@ -185,8 +198,17 @@ class Keeper:
             self._report.degrade("keep_timings", "how long the last stages took", str(error))
 
 
-def variants_of(understood: understanding.UnderstandResponse, cards: Mapping[str, common.ModelCard]) -> dict[str, str]:
-    """Returns which variant of each service took part, as its card says: "<back-end> <begin of the model's digest>".
+def votes_of(understood: understanding.UnderstandResponse) -> list[memory.TurnVote]:
+    """Return the votes that counted, in order of priority."""
+    return [
+        memory.TurnVote(voter=vote.voter, label=vote.prediction.label, weight=vote.weight, latency_s=vote.latency_s)
+        for vote in understood.record.votes
+        if vote.weight > 0 and vote.prediction.label
+    ]
+
+
+def models_of(understood: understanding.UnderstandResponse, cards: Mapping[str, common.ModelCard]) -> dict[str, str]:
+    """Return the model behind each service, as its card says: "<back-end> <begin of the model's digest>".
 
     Args:
         understood: Names the voters, and what each was.

@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
-from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, memory_pb2
+from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, memory_pb2, turns_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
 from orchestrator.archives import ArchiveExaminer
 from orchestrator.identities import Examiner
@@ -29,6 +29,7 @@ SERVICES: tuple[ServiceDescriptor, ...] = tuple(
         (memory_pb2, "MemoryService"),
         (exemplars_pb2, "ExemplarService"),
         (erasure_pb2, "ErasureService"),
+        (turns_pb2, "TurnService"),
     )
 )
 WITHIN = frozenset({"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"})

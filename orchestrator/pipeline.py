@@ -19,7 +19,7 @@ from emotions import Wheel
 from orchestrator.delivery import Capabilities, check_quality, check_wishes, decide_delivery
 from orchestrator.filming import Camera
 from orchestrator.flow import Flow, watched
-from orchestrator.keeping import Keeper, variants_of
+from orchestrator.keeping import Keeper, models_of
 from orchestrator.memory import Memory
 from orchestrator.messages import (
     Scene,
@@ -150,8 +150,8 @@ class _Turn:
         speaking = self._start(self._speak(recalled.identity, delivery))
         filming = self._start(self._film(recalled.identity, delivery))
         text, record = await self._write(understood, recalled, await searching, delivery)
-        variants = variants_of(understood, self._cards)
-        remembering = self._start(self._keeper.remember(recalled, understood, text, delivery.emotion, variants))
+        models = models_of(understood, self._cards)
+        remembering = self._start(self._keeper.remember(recalled, understood, text, delivery, models))
         await asyncio.gather(speaking, filming)
         if self._derived:
             await asyncio.wait(self._derived, timeout=self._left_s())

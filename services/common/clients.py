@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TypedDict, TypeVar
 
 import grpc
 
-from services.common import rpc
+from services.common import idempotency, rpc
 from services.common.server import KEEPALIVE_S, MESSAGE_BYTES_MAX
 
 _SERVICE_CONFIG = json.dumps(
@@ -75,7 +76,11 @@ def options(timeout_s: float) -> CallOptions:
     remaining = rpc.remaining_s()
     return {
         "timeout": timeout_s if remaining is None else min(timeout_s, remaining),
-        "metadata": (("traceparent", rpc.traceparent()),),
+        # gRPC sends the same metadata with each retry: a write whose answer was lost is made once.
+        "metadata": (
+            ("traceparent", rpc.traceparent()),
+            (idempotency.HEADER, idempotency.key() or secrets.token_hex(16)),
+        ),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 import grpc
 from google.protobuf.message import DecodeError
 
-from services.common import deadline, errors, metrics
+from services.common import deadline, errors, idempotency, metrics
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +149,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
         name = method.rsplit("/", 1)[1]
         started_s = time.monotonic()
         _trace_id.set(_trace_of(context))
+        idempotency.start(method, _sent(context, idempotency.HEADER))
         deadline.start(context.time_remaining())
         status, details = grpc.StatusCode.OK, ""
         try:
@@ -213,8 +214,11 @@ def _as_it_is(requests: Any) -> Any:
     return requests
 
 
+def _sent(context: Any, wanted: str) -> str:
+    """Return the metadata that the caller sent under a key; empty without."""
+    return next((str(value) for key, value in context.invocation_metadata() or () if key == wanted), "")
+
+
 def _trace_of(context: Any) -> str:
-    for key, value in context.invocation_metadata() or ():
-        if key == "traceparent" and (found := re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", str(value))):
-            return found.group(1)
-    return secrets.token_hex(16)
+    found = re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", _sent(context, "traceparent"))
+    return found.group(1) if found else secrets.token_hex(16)

@@ -10,7 +10,7 @@ Whoever reads an archive on its way to somebody else reads it with this too: bot
 
 import hashlib
 import tarfile
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -20,6 +20,8 @@ PIECE_BYTES = 2**20
 """Longest piece that is written."""
 
 _BLOCK = tarfile.BLOCKSIZE
+END = bytes(2 * _BLOCK)
+"""The end of an archive."""
 _HEADER_BYTES_MAX = 4096
 _PATH, _SEAL, _MEDIA_TYPE = "path", "E3RG.seal", "E3RG.media_type"
 
@@ -33,50 +35,26 @@ class Member:
     media_type: str = ""
 
 
-def packed(members: Iterable[Member]) -> Iterator[bytes]:
-    """Yields an archive of `members`, in pieces of at most 1 MiB."""
-    for member in members:
-        info = tarfile.TarInfo(member.name)
-        info.size = len(member.content)
-        info.mode = 0o600
-        info.pax_headers = {_SEAL: _seal(member)}
-        if member.media_type:
-            info.pax_headers[_MEDIA_TYPE] = member.media_type
-        yield info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
-        for start in range(0, len(member.content), PIECE_BYTES):
-            yield member.content[start : start + PIECE_BYTES]
-        if padding := -len(member.content) % _BLOCK:
-            yield bytes(padding)
-    yield bytes(2 * _BLOCK)
-
-
-def unpacked(pieces: Iterator[bytes], bytes_max: Callable[[str], int]) -> Iterator[Member]:
-    """Yields the members of an archive that arrives in pieces; holds one of them at a time.
-
-    Args:
-        pieces: Of any length.
-        bytes_max: Returns how large a member of that name may be; raises `InvalidRequest` when none may be there.
-
-    Raises:
-        InvalidRequest: The archive is not one that `packed` writes, or ends too early, or a member is there twice.
-        TooLarge: A member is.
-    """
-    reader = Reader(bytes_max)
-    try:
-        for piece in pieces:
-            yield from reader.read(piece)
-            if reader.at_end:
-                return
-    finally:
-        reader.close()
-    raise InvalidRequest("archive", "it ends too early; send it whole, as an export wrote it")
+def packed(member: Member) -> Iterator[bytes]:
+    """Yield a member of an archive, in pieces of at most 1 MiB; `END` follows the last one."""
+    info = tarfile.TarInfo(member.name)
+    info.size = len(member.content)
+    info.mode = 0o600
+    info.pax_headers = {_SEAL: _seal(member)}
+    if member.media_type:
+        info.pax_headers[_MEDIA_TYPE] = member.media_type
+    yield info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
+    for start in range(0, len(member.content), PIECE_BYTES):
+        yield member.content[start : start + PIECE_BYTES]
+    if padding := -len(member.content) % _BLOCK:
+        yield bytes(padding)
 
 
 class Reader:
     """Reads an archive that is given to it piece by piece; holds a member until it is whole.
 
     Args:
-        bytes_max: See `unpacked`.
+        bytes_max: Returns how large a member of that name may be; raises `InvalidRequest` when none may be there.
 
     Attributes:
         at_end: Whether the end of the archive has come.
@@ -90,13 +68,27 @@ class Reader:
         self._members = self._read()
 
     def read(self, piece: bytes) -> Iterator[Member]:
-        """Takes the next bytes, and yields the members that are whole with them; see `unpacked`."""
+        """Take the next bytes, and yield the members that are whole with them.
+
+        Raises:
+            InvalidRequest: The archive is not one that `packed` writes, or a member is there twice.
+            TooLarge: A member is.
+        """
         self._held += piece
         for member in self._members:
             if member is None:
                 return
             yield member
         self.at_end = True
+
+    def check_end(self) -> None:
+        """Refuse an archive that has not ended.
+
+        Raises:
+            InvalidRequest: It ends too early.
+        """
+        if not self.at_end:
+            raise InvalidRequest("archive", "it ends too early; send it whole, as an export wrote it")
 
     def close(self) -> None:
         """Holds nothing any more, without waiting for the garbage collector: there may be a file in it."""

@@ -103,6 +103,20 @@ class ErasePersonResponse(_message.Message):
     audit: Audit
     def __init__(self, audit: _Optional[_Union[Audit, _Mapping]] = ...) -> None: ...
 
+class EraseTenantRequest(_message.Message):
+    __slots__ = ("tenant", "asked_by")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    ASKED_BY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    asked_by: str
+    def __init__(self, tenant: _Optional[str] = ..., asked_by: _Optional[str] = ...) -> None: ...
+
+class EraseTenantResponse(_message.Message):
+    __slots__ = ("audit",)
+    AUDIT_FIELD_NUMBER: _ClassVar[int]
+    audit: Audit
+    def __init__(self, audit: _Optional[_Union[Audit, _Mapping]] = ...) -> None: ...
+
 class ListAuditsRequest(_message.Message):
     __slots__ = ("tenant", "page_size", "page_token")
     TENANT_FIELD_NUMBER: _ClassVar[int]

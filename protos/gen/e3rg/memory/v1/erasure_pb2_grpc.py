@@ -60,6 +60,11 @@ class ErasureServiceStub(object):
                 request_serializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.ErasePersonRequest.SerializeToString,
                 response_deserializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.ErasePersonResponse.FromString,
                 _registered_method=True)
+        self.EraseTenant = channel.unary_unary(
+                '/e3rg.memory.v1.ErasureService/EraseTenant',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.EraseTenantRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.EraseTenantResponse.FromString,
+                _registered_method=True)
         self.ListAudits = channel.unary_unary(
                 '/e3rg.memory.v1.ErasureService/ListAudits',
                 request_serializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.ListAuditsRequest.SerializeToString,
@@ -108,6 +113,15 @@ class ErasureServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EraseTenant(self, request, context):
+        """Erases all that was kept of a tenant. The record stays, and names the tenant.
+
+        Errors: NOT_FOUND when nothing of it is there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListAudits(self, request, context):
         """Lists the records of what was erased, the newest first.
         """
@@ -137,6 +151,11 @@ def add_ErasureServiceServicer_to_server(servicer, server):
                     servicer.ErasePerson,
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.ErasePersonRequest.FromString,
                     response_serializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.ErasePersonResponse.SerializeToString,
+            ),
+            'EraseTenant': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseTenant,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.EraseTenantRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_erasure__pb2.EraseTenantResponse.SerializeToString,
             ),
             'ListAudits': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAudits,
@@ -258,6 +277,33 @@ class ErasureService(object):
             '/e3rg.memory.v1.ErasureService/ErasePerson',
             e3rg_dot_memory_dot_v1_dot_erasure__pb2.ErasePersonRequest.SerializeToString,
             e3rg_dot_memory_dot_v1_dot_erasure__pb2.ErasePersonResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseTenant(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.memory.v1.ErasureService/EraseTenant',
+            e3rg_dot_memory_dot_v1_dot_erasure__pb2.EraseTenantRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_erasure__pb2.EraseTenantResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,6 +57,15 @@ class ErasureServiceStub:
     Errors: NOT_FOUND when nothing of the person is there.
     """
 
+    EraseTenant: grpc.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.erasure_pb2.EraseTenantRequest,
+        e3rg.memory.v1.erasure_pb2.EraseTenantResponse,
+    ]
+    """Erases all that was kept of a tenant. The record stays, and names the tenant.
+
+    Errors: NOT_FOUND when nothing of it is there.
+    """
+
     ListAudits: grpc.UnaryUnaryMultiCallable[
         e3rg.memory.v1.erasure_pb2.ListAuditsRequest,
         e3rg.memory.v1.erasure_pb2.ListAuditsResponse,
@@ -100,6 +109,15 @@ class ErasureServiceAsyncStub:
     """Erases all that was kept of a person, with every identity of the tenant.
 
     Errors: NOT_FOUND when nothing of the person is there.
+    """
+
+    EraseTenant: grpc.aio.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.erasure_pb2.EraseTenantRequest,
+        e3rg.memory.v1.erasure_pb2.EraseTenantResponse,
+    ]
+    """Erases all that was kept of a tenant. The record stays, and names the tenant.
+
+    Errors: NOT_FOUND when nothing of it is there.
     """
 
     ListAudits: grpc.aio.UnaryUnaryMultiCallable[
@@ -153,6 +171,17 @@ class ErasureServiceServicer(metaclass=abc.ABCMeta):
         """Erases all that was kept of a person, with every identity of the tenant.
 
         Errors: NOT_FOUND when nothing of the person is there.
+        """
+
+    @abc.abstractmethod
+    def EraseTenant(
+        self,
+        request: e3rg.memory.v1.erasure_pb2.EraseTenantRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.memory.v1.erasure_pb2.EraseTenantResponse, collections.abc.Awaitable[e3rg.memory.v1.erasure_pb2.EraseTenantResponse]]:
+        """Erases all that was kept of a tenant. The record stays, and names the tenant.
+
+        Errors: NOT_FOUND when nothing of it is there.
         """
 
     @abc.abstractmethod

@@ -18,8 +18,8 @@ CLIP_KIND_SPEECH: ClipKind
 CLIP_KIND_VIDEO: ClipKind
 
 class Turn(_message.Message):
-    __slots__ = ("id", "user_text", "user_emotion", "reply_text", "reply_emotion", "user_intensity", "vote_record", "variants", "timings_s", "said_at_s", "clips", "conversation")
-    class VariantsEntry(_message.Message):
+    __slots__ = ("id", "user_text", "user_emotion", "reply_text", "reply_emotion", "user_intensity", "vote_record", "models", "timings_s", "said_at_s", "clips", "conversation", "variants", "votes", "delivery")
+    class ModelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,13 @@ class Turn(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class VariantsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ID_FIELD_NUMBER: _ClassVar[int]
     USER_TEXT_FIELD_NUMBER: _ClassVar[int]
     USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
@@ -40,11 +47,14 @@ class Turn(_message.Message):
     REPLY_EMOTION_FIELD_NUMBER: _ClassVar[int]
     USER_INTENSITY_FIELD_NUMBER: _ClassVar[int]
     VOTE_RECORD_FIELD_NUMBER: _ClassVar[int]
-    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_S_FIELD_NUMBER: _ClassVar[int]
     SAID_AT_S_FIELD_NUMBER: _ClassVar[int]
     CLIPS_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
     id: str
     user_text: str
     user_emotion: str
@@ -52,12 +62,39 @@ class Turn(_message.Message):
     reply_emotion: str
     user_intensity: float
     vote_record: bytes
-    variants: _containers.ScalarMap[str, str]
+    models: _containers.ScalarMap[str, str]
     timings_s: _containers.ScalarMap[str, float]
     said_at_s: float
     clips: _containers.RepeatedCompositeFieldContainer[Clip]
     conversation: str
-    def __init__(self, id: _Optional[str] = ..., user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., user_intensity: _Optional[float] = ..., vote_record: _Optional[bytes] = ..., variants: _Optional[_Mapping[str, str]] = ..., timings_s: _Optional[_Mapping[str, float]] = ..., said_at_s: _Optional[float] = ..., clips: _Optional[_Iterable[_Union[Clip, _Mapping]]] = ..., conversation: _Optional[str] = ...) -> None: ...
+    variants: _containers.ScalarMap[str, str]
+    votes: _containers.RepeatedCompositeFieldContainer[TurnVote]
+    delivery: TurnDelivery
+    def __init__(self, id: _Optional[str] = ..., user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., user_intensity: _Optional[float] = ..., vote_record: _Optional[bytes] = ..., models: _Optional[_Mapping[str, str]] = ..., timings_s: _Optional[_Mapping[str, float]] = ..., said_at_s: _Optional[float] = ..., clips: _Optional[_Iterable[_Union[Clip, _Mapping]]] = ..., conversation: _Optional[str] = ..., variants: _Optional[_Mapping[str, str]] = ..., votes: _Optional[_Iterable[_Union[TurnVote, _Mapping]]] = ..., delivery: _Optional[_Union[TurnDelivery, _Mapping]] = ...) -> None: ...
+
+class TurnVote(_message.Message):
+    __slots__ = ("voter", "label", "weight", "latency_s")
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_S_FIELD_NUMBER: _ClassVar[int]
+    voter: str
+    label: str
+    weight: float
+    latency_s: float
+    def __init__(self, voter: _Optional[str] = ..., label: _Optional[str] = ..., weight: _Optional[float] = ..., latency_s: _Optional[float] = ...) -> None: ...
+
+class TurnDelivery(_message.Message):
+    __slots__ = ("decided_by", "intensity", "voice_style", "face_class")
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    INTENSITY_FIELD_NUMBER: _ClassVar[int]
+    VOICE_STYLE_FIELD_NUMBER: _ClassVar[int]
+    FACE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    decided_by: str
+    intensity: float
+    voice_style: str
+    face_class: str
+    def __init__(self, decided_by: _Optional[str] = ..., intensity: _Optional[float] = ..., voice_style: _Optional[str] = ..., face_class: _Optional[str] = ...) -> None: ...
 
 class Clip(_message.Message):
     __slots__ = ("kind", "digest", "size_bytes")

@@ -1,1 +1,0 @@
-"""Back-ends: one module each; the module's name is the back-end's."""

@@ -1,1 +1,0 @@
-"""What the back-end `filesystem` is made of."""

@@ -1,1 +1,0 @@
-"""The identities: who they are, their files, what was allowed, what they can show and how they answer."""

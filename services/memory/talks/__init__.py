@@ -1,1 +1,0 @@
-"""What was said: kept, recalled, found again."""

@@ -1,55 +1,46 @@
-"""`python -m services.memory`: serves the store that `E3RG_MEMORY_BACKEND` names."""
+"""`python -m services.memory`: serves. Its commands: migrate, check, import-layout-2."""
 
+import argparse
 import asyncio
+import sys
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
-from typing import cast
+from pathlib import Path
+from typing import Any
 
 import emotions
-from services.common import backends, logs, server, start
-from services.common.inference import InferenceQueue
-from services.memory.forgetting.upkeep import Upkeep
+from services.common import logs, server, start
+from services.memory.consistency import Findings, check
+from services.memory.embedding import SentenceEmbedder
+from services.memory.layout_2 import import_store
 from services.memory.memory import Memory
-from services.memory.opening import Opening
-from services.memory.registry.ready import ready_identities
+from services.memory.migrate import head, migrate, revision_of
+from services.memory.ready import ready_identities
 from services.memory.servicer import SERVICES, register
-from services.memory.settings import MemorySettings
-from services.memory.store import Store
-from services.memory.vectors.embedder import SentenceEmbedder
-from services.memory.wire.desk import Desk, Queues
+from services.memory.settings import DatabaseSettings, MemorySettings
+from services.memory.upkeep import Upkeep
+from services.memory.wire.desk import Desk
 
 
-async def main(started: asyncio.Event) -> None:
-    """Serves until SIGTERM: refusals until the store is open, then what is in it."""
+async def serve(started: asyncio.Event) -> None:
+    """Serve until SIGTERM: refusals until the memory is open, then what is in it."""
     settings = MemorySettings()
     logs.configure("memory", settings.log_level)
-    store = cast("Store", backends.load("services.memory.backends", settings.backend).create())
-    memory = Memory(
-        store,
-        SentenceEmbedder(settings.models_dir),
-        tuple(ready_identities()),
-        settings.cache_bytes,
-        settings.cache_keep_s,
-    )
-    queue_of = partial(InferenceQueue, "memory", waiting_max=settings.queue_waiting_max, workers=settings.threads)
-    queues = Queues(
-        queue_of(settings.backend), queue_of(memory.embedding.model), queue_of("archives"), queue_of("imports")
-    )
-    sweeper = InferenceQueue("memory", "sweeper", 0)
-    opening = Opening(store, memory, queues.store)
-    desk = Desk(memory, queues, opening)
+    memory = Memory(settings, SentenceEmbedder(settings.models_dir), tuple(ready_identities()))
+    upkeep = Upkeep(settings, memory)
+    desk = Desk(memory, upkeep.check_open)
     try:
         async with server.running(
             SERVICES,
             "memory",
-            lambda grpc_server: register(grpc_server, settings.backend, desk, emotions.load()),
+            lambda grpc_server: register(grpc_server, desk, emotions.load()),
             host=settings.host,
             port=settings.port,
             metrics_port=settings.metrics_port,
             grace_s=settings.shutdown_grace_s,
         ) as running:
             stopped = asyncio.create_task(server.stop_signal())
-            working = asyncio.create_task(_work(opening, running, started, Upkeep(memory, sweeper)))
+            working = asyncio.create_task(_work(upkeep, running, started))
             try:
                 await asyncio.wait({stopped, working}, return_when=asyncio.FIRST_COMPLETED)
                 if working.done():
@@ -60,17 +51,96 @@ async def main(started: asyncio.Event) -> None:
                 with suppress(asyncio.CancelledError):
                     await working
     finally:
-        sweeper.close()
-        queues.close()
-        memory.close()
+        await memory.close()
 
 
-async def _work(opening: Opening, running: server.Running, started: asyncio.Event, upkeep: Upkeep) -> None:
-    await opening.run()
+async def _work(upkeep: Upkeep, running: server.Running, started: asyncio.Event) -> None:
+    await upkeep.open()
     await running.set_ready()
     started.set()
     await upkeep.run()
 
 
+def _migrating(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
+    async def run(_: asyncio.Event) -> None:
+        settings = DatabaseSettings()
+        if arguments.check:
+            await _check_revision(settings)
+            return
+        before, after = await migrate(settings)
+        print(f"schema: {before or 'none'} -> {after}" if before != after else f"schema: {after}, nothing to do")
+
+    return run
+
+
+async def _check_revision(settings: DatabaseSettings) -> None:
+    found = await revision_of(settings)
+    is_current = found == head()
+    print(f"schema: {found or 'none'}, this version: {head()}{'' if is_current else '; run migrate'}")
+    if not is_current:
+        raise SystemExit(3)
+
+
+def _checking(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
+    async def run(_: asyncio.Event) -> None:
+        settings = MemorySettings()
+        memory = Memory(settings, SentenceEmbedder(settings.models_dir))
+        try:
+            findings: Findings = await check(memory, arguments.repair, arguments.erasures)
+        finally:
+            await memory.close()
+        print("\n".join(findings.lines()))
+        if findings.are_left:
+            raise SystemExit(3)
+
+    return run
+
+
+def _importing(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
+    async def run(_: asyncio.Event) -> None:
+        settings = MemorySettings()
+        memory = Memory(settings, SentenceEmbedder(settings.models_dir), tuple(ready_identities()))
+        try:
+            await Upkeep(settings, memory).open_once()
+            async for line in import_store(memory, arguments.source, settings):
+                print(line)
+        finally:
+            await memory.close()
+
+    return run
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m services.memory", description="Serves the memory; settings are variables."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    migrating = commands.add_parser("migrate", help="bring the database's schema to this version")
+    migrating.add_argument("--check", action="store_true", help="only tell; status 3 when there is something to do")
+    migrating.set_defaults(make=_migrating)
+    checking = commands.add_parser("check", help="compare database and object storage, for instance after a restore")
+    checking.add_argument(
+        "--repair",
+        action="store_true",
+        help="delete rows without objects and objects without rows, and erase again what a restore brought back",
+    )
+    checking.add_argument("--erasures", type=Path, metavar="FOLDER", help="a copy of the records kept elsewhere")
+    checking.set_defaults(make=_checking)
+    importing = commands.add_parser("import-layout-2", help="bring in a store of the version before the database")
+    importing.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        metavar="FOLDER|BUCKET",
+        help="the old E3RG_MEMORY_FOLDER, or a bucket at E3RG_MEMORY_S3_ENDPOINT",
+    )
+    importing.set_defaults(make=_importing)
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    start.run("memory", main)
+    parsed = _parsed()
+    if parsed.command:
+        logs.configure("memory", "WARNING")
+    start.run("memory", parsed.make(parsed) if parsed.command else serve)
+    sys.exit(0)

@@ -1,23 +1,28 @@
-"""What is remembered, as dataclasses: identities, what was said, what was erased. `keys.py` says where it is kept."""
+"""What the memory keeps, as dataclasses: identities, conversations, examples, erasures."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, ClassVar
 
 BANK_DEFAULT = "default"
-"""The emotion bank that is always there: all that the wheel has."""
+"""The emotion bank that is always there: all of the ontology."""
+
+TENANT_READY = "default"
+"""The tenant of the identities that come with the project."""
 
 
 class Use(StrEnum):
-    """What a person can allow."""
+    """What a permission allows."""
 
     ANIMATE_FACE = "animate_face"
     CLONE_VOICE = "clone_voice"
     INFER_EMOTION = "infer_emotion"
     KEEP_TURNS = "keep_turns"
+    RESEARCH_EXPORT = "research_export"
 
 
 class ReferenceKind(StrEnum):
-    """What a file of an identity is."""
+    """Kind of a reference file."""
 
     PORTRAIT = "portrait"
     VOICE = "voice"
@@ -29,12 +34,12 @@ USES = {
     ReferenceKind.VOICE: Use.CLONE_VOICE,
     ReferenceKind.FILM: Use.ANIMATE_FACE,
 }
-"""What each file is for: without this permission it is not lent."""
+"""The permission without which a reference is not handed out."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Who an avatar is.
+    """Profile of an avatar.
 
     Attributes:
         name: As spoken ("Anna").
@@ -43,7 +48,7 @@ class Profile:
         timbre: Register of the voice: high, mid or low.
         language: ISO 639-1 ("en").
         about: One sentence for people; may be empty.
-        speaking_style: How it talks, in a few words; may be empty.
+        speaking_style: A few words on how it talks; may be empty.
     """
 
     name: str
@@ -68,7 +73,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class Reference:
-    """A file of an identity: `digest` is the SHA-256 (hex) of its bytes, `since` the version that it came with."""
+    """A reference file of an identity: `digest` is the SHA-256 (hex) of its bytes, `since` its first version."""
 
     digest: str
     size_bytes: int
@@ -78,7 +83,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class File:
-    """A file of an identity that is to be kept."""
+    """A reference file to be kept."""
 
     kind: ReferenceKind
     content: bytes
@@ -86,17 +91,17 @@ class File:
 
 @dataclass(frozen=True)
 class Identity:
-    """An avatar's identity, as it is kept.
+    """An avatar's identity at one version.
 
     Attributes:
         id: Its name in its tenant.
-        profile: Who it is.
-        references: Its files; the first portrait is its face.
-        grants: What was allowed, one for each use.
-        emotion_bank: Name of what it can show.
+        profile: Profile.
+        references: Reference files; the first portrait is the face.
+        grants: Permissions, one for each use.
+        emotion_bank: Name of its emotion bank.
         version: 1 when it was added; one more with each change.
-        changed_at_s: When this version was written, Unix time; for people.
-        generation: Which addition of this id it is: 32 hex digits that no other addition has.
+        changed_at_s: Unix time at which this version was written.
+        generation: 32 hex digits that no other addition of this name has.
     """
 
     id: str
@@ -122,9 +127,9 @@ class NewIdentity:
 
 @dataclass(frozen=True)
 class Change:
-    """What shall be different of an identity that is at version `if_version`; None leaves it.
+    """A change of an identity at version `if_version`; None leaves a field as it is.
 
-    `removed` are digests of files that go, with what was derived from them; `added` come in addition.
+    `removed` are digests of reference files to remove, with the data derived from them; `added` are new files.
     """
 
     if_version: int
@@ -137,7 +142,7 @@ class Change:
 
 @dataclass(frozen=True)
 class EmotionBank:
-    """What an identity can show: face classes and voice styles of the wheel."""
+    """Face classes and voice styles of the ontology that an identity can show."""
 
     name: str
     face_classes: tuple[str, ...]
@@ -145,15 +150,19 @@ class EmotionBank:
 
 
 class Generator(StrEnum):
-    """What has emotional references: a voice by style, a face by class."""
+    """A generator with emotional references: a voice by style, a face by class."""
 
     VOICE = "voice"
     FACE = "face"
 
 
+GENERATOR_USES = {Generator.VOICE: Use.CLONE_VOICE, Generator.FACE: Use.ANIMATE_FACE}
+"""The permission that an identity's own emotional reference needs."""
+
+
 @dataclass(frozen=True)
 class EmotionReference:
-    """What shows a generator the emotion `name`; `own`: the identity has it for itself, not from its tenant."""
+    """An emotional reference for the emotion `name`; `own`: it belongs to the identity, not to its tenant."""
 
     generator: Generator
     name: str
@@ -164,7 +173,7 @@ class EmotionReference:
 
 
 class ClipKind(StrEnum):
-    """What a clip is."""
+    """Kind of a clip."""
 
     SPEECH = "speech"
     VIDEO = "video"
@@ -174,7 +183,7 @@ CLIP_USES = {
     ClipKind.SPEECH: frozenset({Use.CLONE_VOICE}),
     ClipKind.VIDEO: frozenset({Use.CLONE_VOICE, Use.ANIMATE_FACE}),
 }
-"""What shows a person's likeness is handed out only while they allow that."""
+"""The permissions without which a clip, which shows a person's likeness, is not handed out."""
 
 
 @dataclass(frozen=True)
@@ -187,23 +196,48 @@ class Clip:
 
 
 @dataclass(frozen=True)
+class TurnVote:
+    """The vote of one model: the label it chose, its weight in the decision, and its latency."""
+
+    voter: str
+    label: str
+    weight: float = 0.0
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TurnDelivery:
+    """How the reply's emotion was delivered: by whose decision, how strongly, in which voice style and face class."""
+
+    decided_by: str = ""
+    intensity: float = 0.0
+    voice_style: str = ""
+    face_class: str = ""
+
+
+@dataclass(frozen=True)
 class Turn:
-    """What was said and how it felt.
+    """A turn of a conversation.
 
     Attributes:
         id: Unique in its conversation.
         user_text: What the user said.
-        user_emotion: A label of the wheel.
+        user_emotion: A label of the ontology.
         reply_text: What the avatar said.
-        reply_emotion: A label of the wheel.
+        reply_emotion: A label of the ontology.
         user_intensity: 0 to 1.
-        vote_record: How the panel decided: a serialised message of the panel's, hex in the store.
-        variants: Which variant of which service took part.
+        vote_record: The panel's decision, as the panel serialises it.
+        models: The model behind each service.
+        variants: The variant of each stage that has variants.
+        votes: The votes that counted.
+        delivery: How voice and face were asked to show the reply's emotion.
         timings_s: Seconds that each stage took.
-        said_at_s: When it was kept, Unix time, by the memory's clock.
-        clips: What was kept of its speech and video; filled when it is read.
+        said_at_s: Unix time at which it was kept, by the memory's clock.
+        clips: Clips that were kept; filled when it is read.
         conversation: Filled when it is read.
     """
+
+    __pydantic_config__: ClassVar[Any] = {"ser_json_bytes": "hex", "val_json_bytes": "hex"}
 
     id: str
     user_text: str
@@ -211,8 +245,11 @@ class Turn:
     reply_text: str
     reply_emotion: str
     user_intensity: float = 0.0
-    vote_record: str = ""
+    vote_record: bytes = b""
+    models: dict[str, str] = field(default_factory=dict)
     variants: dict[str, str] = field(default_factory=dict)
+    votes: tuple[TurnVote, ...] = ()
+    delivery: TurnDelivery = TurnDelivery()
     timings_s: dict[str, float] = field(default_factory=dict)
     said_at_s: float = 0.0
     clips: tuple[Clip, ...] = ()
@@ -221,18 +258,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Recalled:
-    """Who was recalled for a turn, by generation; empty is anybody of that name."""
+    """The generations of identity and user that were recalled for a turn; empty means any."""
 
     identity: str = ""
-    person: str = ""
-
-
-ANYBODY = Recalled()
+    user: str = ""
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """How a conversation felt, older turns counting less; see the message of the same name."""
+    """The mood of a conversation, in which older turns count less; see the message of the same name."""
 
     label: str
     weights: dict[str, float]
@@ -244,14 +278,14 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Sought:
-    """Which turns to find.
+    """A search.
 
     Attributes:
-        text: What they shall be like.
-        hits_max: At most so many.
-        similarity_min: Only those at least so like it, -1 to 1.
-        age_max_s: Only those not older; 0 for all.
-        user_emotions: Only those in which the user felt one of these; empty for all.
+        text: What the hits are to be like.
+        hits_max: Most hits.
+        similarity_min: Least cosine, -1 to 1.
+        age_max_s: Greatest age; 0 for any.
+        user_emotions: Only these labels of the user; empty for any.
         without: Ids of turns of the conversation `here` to leave out.
         here: The conversation that is going on; empty for the one that is searched.
     """
@@ -271,12 +305,12 @@ class Hit:
 
     turn: Turn
     similarity: float
-    turns_ago: int
+    turns_ago: int = 0
 
 
 @dataclass(frozen=True)
-class Exemplar:
-    """An example of an answer; `id` is filled when it is kept."""
+class Example:
+    """A solved case: a message, its emotion, a good reply; `id` is filled when it is kept."""
 
     user_text: str
     user_emotion: str
@@ -285,20 +319,19 @@ class Exemplar:
 
 
 @dataclass(frozen=True)
-class ExemplarHit:
+class ExampleHit:
     """An example that was found."""
 
-    exemplar: Exemplar
+    example: Example
     similarity: float
 
 
 @dataclass(frozen=True)
 class Recollection:
-    """What is recalled of an identity; `turns` are the last of a conversation, oldest first.
+    """An identity with the last turns of a conversation, oldest first.
 
-    `stale_s` is above 0 when the store is away and this is what was known so many seconds ago. `person_generation`
-    tells one person from an earlier one of the name; it is empty for somebody who is not known yet. `damaged` tells
-    what is wrong with each turn that was left out: a text that names the object.
+    `stale_s` is above 0 when the database is away: the age of what is told. `user_generation` tells a user from an
+    earlier one of the same name; it is empty for a user who is not known yet.
     """
 
     identity: Identity
@@ -306,8 +339,7 @@ class Recollection:
     turns: tuple[Turn, ...]
     trajectory: Trajectory
     stale_s: float = 0.0
-    person_generation: str = ""
-    damaged: tuple[str, ...] = ()
+    user_generation: str = ""
 
 
 @dataclass(frozen=True)
@@ -322,7 +354,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class Erased:
-    """How much of a kind was erased."""
+    """How many rows of a kind were erased, and the bytes of their objects."""
 
     kind: str
     objects: int
@@ -331,7 +363,7 @@ class Erased:
 
 @dataclass(frozen=True)
 class Audit:
-    """The record of an erasure. `done_at_s` is 0 while it is under way; times are Unix time."""
+    """The record of an erasure. `done_at_s` is 0 while objects are left; times are Unix time."""
 
     id: str
     what: str
@@ -340,3 +372,72 @@ class Audit:
     done_at_s: float = 0.0
     counts: tuple[Erased, ...] = ()
     caches_gone_by_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class User:
+    """A user and how much is kept of them; `name` is empty for one who is known in one conversation only."""
+
+    name: str
+    conversations: int
+    turns: int
+    first_turn_at_s: float
+    last_turn_at_s: float
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation and how much is kept of it."""
+
+    name: str
+    identity: str
+    user: str
+    turns: int
+    first_turn_at_s: float
+    last_turn_at_s: float
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A rating of a turn; each scale is 1 (poor) to 5 (excellent)."""
+
+    rater: str
+    expressiveness: int
+    consistency: int
+    naturalness: int
+    rated_at_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """A turn with its identity, its user and its ratings."""
+
+    turn: Turn
+    identity: str
+    user: str
+    ratings: tuple[Rating, ...] = ()
+
+
+@dataclass(frozen=True)
+class TurnFilter:
+    """Which turns; see the message of the same name."""
+
+    identity: str = ""
+    user: str = ""
+    conversation: str = ""
+    from_s: float = 0.0
+    until_s: float = 0.0
+    user_emotions: tuple[str, ...] = ()
+    reply_emotions: tuple[str, ...] = ()
+    stage: str = ""
+    variant: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class TurnCount:
+    """Number of turns of a bucket of time and a group."""
+
+    from_s: float
+    name: str
+    turns: int

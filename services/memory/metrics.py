@@ -1,13 +1,10 @@
-"""What the memory measures of itself: what its copies save it, whether its store is there, and what is swept away."""
+"""Metrics of the memory beside those of every service."""
 
 from prometheus_client import Counter, Gauge
 
-READS = Counter(
-    "e3rg_memory_reads_total",
-    "Objects that were read: held (the store was not asked), same (it said so), read (it sent it), stale (it is away).",
-    ["outcome"],
-)
-HELD_BYTES = Gauge("e3rg_memory_held_bytes", "Bytes of the copies that this process holds.")
-STORE_UP = Gauge("e3rg_memory_store_up", "1 when the store answered the last request, 0 when it did not.")
-SWEEPS = Counter("e3rg_memory_sweeps_total", "Sweeps that looked for what is to be erased.", ["outcome"])
-EXPIRED_OBJECTS = Counter("e3rg_memory_expired_objects_total", "Objects that sweeps deleted because they were too old.")
+DATABASE_UP = Gauge("e3rg_memory_database_up", "1 when the database answered the last transaction, 0 when it did not.")
+MEDIA_UP = Gauge("e3rg_memory_media_up", "1 when the object storage answered the last request, 0 when it did not.")
+STALE_READS = Counter("e3rg_memory_stale_reads_total", "Calls answered from the cache because the database was away.")
+OUTBOX = Gauge("e3rg_memory_outbox", "Objects whose rows are gone and that are still to be deleted.")
+SWEEPS = Counter("e3rg_memory_sweeps_total", "Maintenance runs.", ["outcome"])
+EXPIRED_ROWS = Counter("e3rg_memory_expired_rows_total", "Rows deleted because they were older than their retention.")

@@ -1,0 +1,105 @@
+"""What was allowed: which permissions may be kept, and whether one holds today."""
+
+import re
+from collections.abc import Collection, Sequence
+from datetime import UTC, date, datetime
+
+from services.common.errors import FailedPrecondition, InvalidRequest
+from services.memory.checks import ABOUT_CHARS_MAX, NAME_CHARS_MAX, check_choice, check_line, show
+from services.memory.domain import Grant, Identity, Use
+
+EARLIEST_S = 14 * 3600.0
+"""So much earlier than in UTC a day begins somewhere."""
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+
+
+def check_grants(field: str, grants: Sequence[Grant]) -> None:
+    """Checks permissions: one for each use, with real dates.
+
+    Raises:
+        InvalidRequest: One is wrong; the message names its place, such as "header.grants[1].until".
+    """
+    seen: set[str] = set()
+    for index, grant in enumerate(grants):
+        place = f"{field}[{index}]"
+        check_choice(f"{place}.use", grant.use, tuple(Use))
+        if grant.use in seen:
+            raise InvalidRequest(f"{place}.use", f"{show(grant.use)} is there twice; give each use one permission")
+        seen.add(grant.use)
+        check_line(f"{place}.granted_by", grant.granted_by, NAME_CHARS_MAX)
+        _check_date(f"{place}.granted_on", grant.granted_on)
+        if grant.purpose:
+            check_line(f"{place}.purpose", grant.purpose, ABOUT_CHARS_MAX)
+        if grant.until:
+            _check_date(f"{place}.until", grant.until)
+            if grant.until < grant.granted_on:
+                problem = f"{show(grant.until)} is before {grant.granted_on}, when it was granted; give a later day"
+                raise InvalidRequest(f"{place}.until", problem)
+
+
+def check_uses(field: str, uses: Collection[str]) -> None:
+    """Checks that all of these can be allowed.
+
+    Raises:
+        InvalidRequest: One is no use.
+    """
+    for use in uses:
+        check_choice(field, use, tuple(Use))
+
+
+def allowed(identity: Identity, now_s: float) -> frozenset[str]:
+    """Returns the uses that are allowed at that Unix time. A permission's last day is one of UTC.
+
+    Its first day begins when it does somewhere on earth, up to 14 hours before it does in UTC.
+    """
+    today, begun = _day(now_s), _day(now_s + EARLIEST_S)
+    return frozenset(
+        grant.use
+        for grant in identity.grants
+        if grant.granted_on <= begun and (not grant.until or today <= grant.until)
+    )
+
+
+def require(identity: Identity, uses: Collection[str], now_s: float) -> None:
+    """Refuses what is not allowed at that Unix time.
+
+    Raises:
+        FailedPrecondition: Permissions are missing or have ended; the message says which, whose, since when, and what
+            to do.
+    """
+    holds = allowed(identity, now_s)
+    missing = sorted(set(uses) - holds)
+    if not missing:
+        return
+    given = "; ".join(
+        f"{grant.use} by {grant.granted_by} since {grant.granted_on}" for grant in identity.grants if grant.use in holds
+    )
+    problems = "; ".join(_problem(identity, use) for use in missing)
+    wanted = " ".join(f"--grant {use}" for use in missing)
+    raise FailedPrecondition(
+        f"identity {identity.id!r}: {problems}; allowed is {given or 'nothing'}; whoever may allow it does so with"
+        f" `e3rg identity change {identity.id} {wanted} --granted-by NAME`"
+    )
+
+
+def _problem(identity: Identity, use: str) -> str:
+    for grant in identity.grants:
+        if grant.use == use:
+            ended = f"ended with {grant.until}" if grant.until else "has not begun"
+            return f"the permission for {use} by {grant.granted_by} of {grant.granted_on} {ended}"
+    since = f"version {identity.version} of {_day(identity.changed_at_s)}"
+    return f"there is no permission for {use} ({since})"
+
+
+def _day(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).date().isoformat()
+
+
+def _check_date(field: str, value: str) -> None:
+    try:
+        if _DATE.match(value) and date.fromisoformat(value):
+            return
+    except ValueError:
+        pass
+    raise InvalidRequest(field, f"{show(value)} is not a date; write it as YYYY-MM-DD")

@@ -1,0 +1,13 @@
+"""Runs migrations over the connection that `services.memory.migrate` opened."""
+
+from alembic import context
+
+from services.memory.schema import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    service_role=context.config.attributes.get("service_role", ""),
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,1 @@
+"""Repositories: each keeps one kind of thing in the database."""

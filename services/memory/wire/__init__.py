@@ -1,0 +1,1 @@
+"""The memory's contract: servicers and the conversion of messages."""

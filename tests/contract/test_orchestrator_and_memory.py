@@ -46,7 +46,7 @@ async def test_a_whole_turn_is_kept_with_its_record_and_its_clips(door: Door) ->
     (kept,) = (await door.memory.memory.ListTurns(memory.ListTurnsRequest(**TALK))).turns
     assert kept.id == turn.done.turn
     assert understanding.UnderstandResponse.FromString(kept.vote_record) == turn.understood
-    assert kept.variants["tts"] == "fake 555555555555"
+    assert kept.models["tts"] == "fake 555555555555"
     assert kept.timings_s == pytest.approx(
         {stage: timing.end_s - timing.start_s for stage, timing in turn.timings.items()}
     )

@@ -172,7 +172,7 @@ async def test_a_turn_is_kept_with_how_it_was_decided_and_who_took_part(stub: "S
     assert (kept.person, kept.conversation, kept.turn.id) == ("bob", "talk", turn.done.turn)
     assert kept.turn.user_intensity == pytest.approx(turn.understood.emotion.intensity)
     assert understanding.UnderstandResponse.FromString(kept.turn.vote_record) == turn.understood
-    assert dict(kept.turn.variants) == {
+    assert dict(kept.turn.models) == {
         "mllm text": "text vvvvvvvvvvvv",
         "mllm face": "face vvvvvvvvvvvv",
         "mllm lead": "lead vvvvvvvvvvvv",

@@ -54,7 +54,7 @@ def test_a_turn_is_kept_with_its_votes_its_variants_its_timings_and_what_was_sai
     record = understanding.UnderstandResponse.FromString(newest.vote_record)
     assert record.emotion == last.understood.emotion
     assert {vote.voter for vote in record.record.votes} == {vote.voter for vote in last.understood.record.votes}
-    assert newest.variants
+    assert newest.models
     assert newest.timings_s == pytest.approx(
         {stage: timing.end_s - timing.start_s for stage, timing in last.timings.items()}
     )

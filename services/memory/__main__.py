@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import emotions
 from services.common import logs, server, start
 from services.memory.consistency import Findings, check
 from services.memory.embedding import SentenceEmbedder
@@ -16,10 +15,9 @@ from services.memory.layout_2 import import_store
 from services.memory.memory import Memory
 from services.memory.migrate import head, migrate, revision_of
 from services.memory.ready import ready_identities
-from services.memory.servicer import SERVICES, register
+from services.memory.servicer import SERVICES, Servicer
 from services.memory.settings import DatabaseSettings, MemorySettings
 from services.memory.upkeep import Upkeep
-from services.memory.wire.desk import Desk
 
 
 async def serve(started: asyncio.Event) -> None:
@@ -28,12 +26,11 @@ async def serve(started: asyncio.Event) -> None:
     logs.configure("memory", settings.log_level)
     memory = Memory(settings, SentenceEmbedder(settings.models_dir), tuple(ready_identities()))
     upkeep = Upkeep(settings, memory)
-    desk = Desk(memory, upkeep.check_open)
     try:
         async with server.running(
             SERVICES,
             "memory",
-            lambda grpc_server: register(grpc_server, desk, emotions.load()),
+            Servicer(memory, upkeep.check_open).register,
             host=settings.host,
             port=settings.port,
             metrics_port=settings.metrics_port,

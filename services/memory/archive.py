@@ -22,22 +22,30 @@ from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 from pydantic import Field, TypeAdapter, ValidationError
-from sqlalchemy import ColumnElement, Table, delete, insert, select, update
+from sqlalchemy import Table, select, tuple_
 
-import emotions
 from services.common.errors import Conflict, FailedPrecondition, InvalidRequest, NotFound
 from services.common.tar import END, Member, Reader, packed
-from services.memory.blobs import digest_of, new_key
-from services.memory.checks import check_choice, check_digest, check_handle, check_id, check_media_type, check_profile
+from services.memory import checks
+from services.memory.blobs import new_key
 from services.memory.consent import check_grants
-from services.memory.database import Session
-from services.memory.domain import Clip, ClipKind, Example, File, Generator, Grant, Identity, Profile, Reference, Turn
-from services.memory.domain import ReferenceKind as Kind
-from services.memory.file_checks import BYTES_MAX, came, check_declared
-from services.memory.repositories.conversations import CLIP_BYTES_MAX, Conversations, check_clip, with_clips
+from services.memory.domain import (
+    Clip,
+    ClipKind,
+    Example,
+    File,
+    Generator,
+    Grant,
+    Identity,
+    Profile,
+    Reference,
+    ReferenceKind,
+    Turn,
+    digest_of,
+)
+from services.memory.repositories.conversations import Conversations, with_clips
 from services.memory.repositories.examples import Examples
 from services.memory.repositories.identities import Identities
-from services.memory.repositories.references import EMOTION_BYTES_MAX
 from services.memory.schema import (
     clips,
     conversations,
@@ -48,38 +56,37 @@ from services.memory.schema import (
     turns,
     users,
 )
-from services.memory.storage import Storage, ensure_tenant, outcome, record
-from services.memory.turn_checks import check_turn
+from services.memory.session import Session, by
+from services.memory.storage import Storage
 
 VERSION = 3
 """1 had no earlier versions of an identity; until 2 the models of a turn were called its variants."""
 
-ABOUT = "identity.json"
-VERSIONS_MAX = 10_000
+ABOUT, VERSIONS_MAX = "identity.json", 10_000
 TIME_S_MAX = 1e11
 """Nothing was said or changed later: Unix time, of the year 5138."""
 LINES_BYTES, LINES_MAX = 2**20, 200
 """A member of lines ends with so many bytes or lines: lines are embedded at once."""
 
-_HANDLE = "[A-Za-z0-9-]{1,63}"
+_HANDLE, _LINES_BYTES_MAX = "[A-Za-z0-9-]{1,63}", 2**22
+_ORDER = ("references", "versions", "emotions", "exemplars", "people")
 _NAMES = {
-    r"references/(?P<digest>[0-9a-f]{64})": max(BYTES_MAX.values()),
+    r"references/(?P<digest>[0-9a-f]{64})": max(checks.BYTES_MAX.values()),
     r"versions/(?P<version>[0-9]{10})": 2**16,
-    r"emotions/(?P<generator>voice|face)/(?P<name>[a-z-]{1,63})": EMOTION_BYTES_MAX,
-    r"exemplars/[0-9]{6}": 2**22,
-    rf"people/(?P<person>[pc]-{_HANDLE})/turns/[0-9]{{6}}": 2**22,
+    r"emotions/(?P<generator>voice|face)/(?P<name>[a-z-]{1,63})": checks.EMOTION_BYTES_MAX,
+    r"exemplars/[0-9]{6}": _LINES_BYTES_MAX,
+    rf"people/(?P<person>[pc]-{_HANDLE})/turns/[0-9]{{6}}": _LINES_BYTES_MAX,
     rf"people/(?P<person>[pc]-{_HANDLE})/clips/(?P<conversation>{_HANDLE})/[0-9]{{10}}-(?P<turn>{_HANDLE})"
-    r"/(?P<clip>speech|video)": CLIP_BYTES_MAX,
+    r"/(?P<clip>speech|video)": checks.CLIP_BYTES_MAX,
 }
 _PATTERNS = {re.compile(pattern): bytes_max for pattern, bytes_max in _NAMES.items()}
-_ORDER = ("references", "versions", "emotions", "exemplars", "people")
 
 
 @dataclass(frozen=True)
 class _File:
     digest: str
     size_bytes: int
-    kind: Kind
+    kind: ReferenceKind
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,12 @@ class _About:
     identity_version: Annotated[int, Field(ge=1, le=VERSIONS_MAX)] = 1
     changed_at_s: Annotated[float, Field(ge=0, le=TIME_S_MAX)] | None = None
 
+    def identity(self, name: str, generation: str, changed_at_s: float) -> Identity:
+        """Return the identity that this describes."""
+        files = tuple(Reference(each.digest, each.size_bytes, each.kind) for each in self.references)
+        version = self.identity_version, changed_at_s, generation
+        return Identity(name, self.profile, files, self.grants, self.emotion_bank, *version)
+
 
 @dataclass(frozen=True)
 class _Said:
@@ -110,15 +123,7 @@ _FORMATS = TypeAdapter(dict[str, object])
 
 
 class Archive:
-    """Exports and imports identities.
-
-    Args:
-        storage: Where everything is.
-        identities: Identities.
-        talks: Their conversations.
-        examples: Their examples.
-        drain: Deletes the objects of rows that are gone.
-    """
+    """Exports and imports identities; `drain` deletes the objects of rows that are gone."""
 
     def __init__(
         self,
@@ -132,9 +137,7 @@ class Archive:
         self.drain = drain
 
     async def export(self, tenant: str, name: str) -> AsyncGenerator[bytes]:
-        """Yield an identity as an archive, in pieces of at most 1 MiB.
-
-        What is said or changed meanwhile may be in it or not.
+        """Yield an identity as an archive, in pieces of at most 1 MiB; what is said meanwhile may be in it or not.
 
         Raises:
             NotFound: It is unknown, or was erased meanwhile: the archive is not whole then.
@@ -149,28 +152,21 @@ class Archive:
         async for member in self._members(tenant, identity):
             for piece in packed(member):
                 yield piece
-        try:
-            now = (await self.identities.get(tenant, name)).generation
-        except NotFound:
-            now = ""
-        if now != identity.generation:
+        now = await self.storage.rows(tenant, select(identities.c.id).where(by(identities, id=identity.generation)))
+        if not now:
             raise NotFound(f"identity {name!r} was erased while it was exported; what was written is not whole")
         yield END
 
     async def import_(self, tenant: str, name: str, pieces: AsyncIterator[bytes]) -> Identity:
         """Add an identity out of an archive; it is there with everything, or nothing of it is kept.
 
-        Args:
-            tenant: Whose it becomes.
-            name: Its name; empty for the one that it had.
-            pieces: The archive.
+        An empty name means the one that it had.
 
         Raises:
             AlreadyExists: The name is taken.
             InvalidRequest: The archive is not one that `export` wrote, or ends too early.
         """
-        importing = _Import(self, tenant, name)
-        reader = Reader(bytes_max)
+        importing, reader = self.importing(tenant, name), Reader(bytes_max)
         try:
             async for piece in pieces:
                 for member in reader.read(piece):
@@ -184,6 +180,10 @@ class Archive:
             raise
         finally:
             reader.close()
+
+    def importing(self, tenant: str, name: str) -> "Import":
+        """Return an import that is given its members one by one."""
+        return Import(self, tenant, name)
 
     async def _members(self, tenant: str, identity: Identity) -> AsyncIterator[Member]:
         yield Member(ABOUT, _ABOUTS.dump_json(_described(identity)))
@@ -200,71 +200,59 @@ class Archive:
             content = await media.get(row.key, row.digest)
             yield Member(f"emotions/{row.generator}/{row.name}", content, row.media_type)
         own = await self._rows(tenant, examples, generation)
-        lines = (
-            _EXAMPLES.dump_json(Example(row.user_text, row.user_emotion, row.reply_text), exclude={"id"}) for row in own
-        )
-        for member in _in_lines("exemplars/", lines):
+        solved = (Example(row.user_text, row.user_emotion, row.reply_text) for row in own)
+        for member in _in_lines("exemplars/", (_EXAMPLES.dump_json(each, exclude={"id"}) for each in solved)):
             yield member
-        found = select(users).where(
-            users.c.id.in_(select(conversations.c.user_id).where(conversations.c.identity_id == generation))
-        )
-        for user in await self.storage.rows(tenant, found.order_by(users.c.id)):
+        talked = select(conversations.c.user_id).where(conversations.c.identity_id == generation)
+        for user in await self.storage.rows(tenant, select(users).where(users.c.id.in_(talked)).order_by(users.c.id)):
             async for member in self._user(tenant, generation, user):
                 yield member
 
     async def _user(self, tenant: str, generation: str, user: Any) -> AsyncIterator[Member]:
         folder = f"people/{'p' if user.kind == 'user' else 'c'}-{user.name}"
-        columns = turns.c.conversation_id, turns.c.place
+        key = tuple_(turns.c.conversation_id, turns.c.place)
         found = (
             select(turns, conversations.c.name.label("conversation"))
             .join_from(turns, conversations, conversations.c.id == turns.c.conversation_id)
             .where(conversations.c.identity_id == generation, conversations.c.user_id == user.id)
-            .order_by(*columns)
+            .order_by(turns.c.conversation_id, turns.c.place)
             .limit(LINES_MAX)
         )
-        number, last, kept = 0, (0, 0), []
-        while True:
-            later = (columns[0] > last[0]) | ((columns[0] == last[0]) & (columns[1] > last[1]))
+        number, last, kept, is_more = 0, (0, 0), [], True
+        while is_more:
 
-            async def work(session: Session, later: ColumnElement[bool] = later) -> tuple[Sequence[Any], list[Turn]]:
-                rows = await session.rows(found.where(later))
+            async def work(session: Session, last: tuple[int, int] = last) -> tuple[Sequence[Any], list[Turn]]:
+                rows = await session.rows(found.where(key > last))
                 return rows, await with_clips(session, rows)
 
             rows, page = await self.storage.read(tenant, work)
-            if not rows:
-                break
-            last = rows[-1].conversation_id, rows[-1].place
-            placed = [f"{row.place:010d}-{row.id}" for row in rows]
-            said = (
-                _SAID.dump_json(_Said(*each), exclude={"turn": {"clips"}}) for each in zip(placed, page, strict=True)
-            )
-            for member in _in_lines(f"{folder}/turns/", said, number):
+            said = [_Said(f"{row.place:010d}-{row.id}", turn) for row, turn in zip(rows, page, strict=True)]
+            lines = (_SAID.dump_json(each, exclude={"turn": {"clips"}}) for each in said)
+            for member in _in_lines(f"{folder}/turns/", lines, number):
                 yield member
                 number += 1
-            kept += [(each, turn, row.pk) for each, turn, row in zip(placed, page, rows, strict=True) if turn.clips]
-        for each, turn, pk in kept:
-            stored = select(clips).where(clips.c.turn_pk == pk)
-            for row in await self.storage.rows(tenant, stored):
+            last = (rows[-1].conversation_id, rows[-1].place) if rows else last
+            is_more = bool(rows)
+            kept += [(each, row.pk) for each, row in zip(said, rows, strict=True) if each.turn.clips]
+        for each, pk in kept:
+            for row in await self.storage.rows(tenant, select(clips).where(clips.c.turn_pk == pk)):
                 content = await self.storage.media.get(row.key, row.digest)
-                yield Member(f"{folder}/clips/{turn.conversation}/{each}/{row.kind}", content)
+                yield Member(f"{folder}/clips/{each.turn.conversation}/{each.placed}/{row.kind}", content)
 
     async def _rows(self, tenant: str, table: Table, generation: str) -> Sequence[Any]:
-        found = select(table).where(table.c.tenant == tenant, table.c.identity_id == generation)
+        found = select(table).where(by(table, tenant=tenant, identity_id=generation))
         return await self.storage.rows(tenant, found.order_by(*table.primary_key.columns))
 
 
-class _Import:
+class Import:
     """An import under way: its identity has no name, so that nobody finds it, until all of it is there."""
 
     def __init__(self, archive: Archive, tenant: str, name: str) -> None:
         self._archive, self._tenant, self._name = archive, tenant, name
         self._storage, self._identities = archive.storage, archive.identities
         self._identity: Identity | None = None
-        self._format = VERSION
+        self._format, self._stage, self._next_version = VERSION, 0, 1
         self._missing: dict[str, Reference] = {}
-        self._next_version = 1
-        self._stage = 0
-        self._keys: list[str] = []
         self._users: set[str] = set()
 
     async def put(self, member: Member) -> None:
@@ -272,17 +260,13 @@ class _Import:
         if self._identity is None:
             await self._begin(member)
             return
-        found = match(member.name)
-        if found is None:
-            raise InvalidRequest("archive", f"its member {member.name!r} is there again")
+        if (found := match(member.name)) is None:
+            raise _wrong(f"its member {member.name!r} is there again")
         stage = _ORDER.index(member.name.partition("/")[0])
         # Voice and face examine an archive at the gateway, but read no further than its emotional references.
-        if stage > 0:
-            self._require_files()
-        if stage > 1:
-            self._require_versions()
+        self._require_whole(stage)
         if stage < self._stage and stage < 3:
-            raise InvalidRequest("archive", f"its member {member.name!r} stands after others")
+            raise _wrong(f"its member {member.name!r} stands after others")
         self._stage = max(stage, self._stage)
         match stage:
             case 0:
@@ -300,109 +284,97 @@ class _Import:
 
     async def end(self) -> Identity:
         """Let the identity be found, if all of it is there."""
-        identity = self._identity
-        if identity is None:
-            raise InvalidRequest("archive", f"it does not begin with {ABOUT}; send one that an export wrote")
-        self._require_files()
-        self._require_versions()
+        if (identity := self._identity) is None:
+            raise _wrong(f"it does not begin with {ABOUT}; send one that an export wrote")
+        self._require_whole(5)
 
         async def work(session: Session) -> Identity:
-            if (first := await outcome(session)) is not None:
-                return await self._identities.version(session, identity.id, *first)
+            if first := await session.outcome():
+                return (await self._identities.versions(session, [(identity.id, *first)]))[0]
             await self._identities.require_free(session, identity.id)
-            mine = identities.c.id == identity.generation
-            if not await session.run(update(identities).where(mine).values(name=identity.id)):
+            if not await session.change(identities, by(identities, id=identity.generation), name=identity.id):
                 raise Conflict("the import took more than an hour; send the archive faster")
-            await record(session, [identity.generation, identity.version], self._storage.clock())
+            await session.record([identity.generation, identity.version], self._storage.clock())
             return identity
 
         return await self._storage.write(self._tenant, work)
 
     async def withdraw(self) -> None:
         """Take everything back."""
-        if self._identity is None:
+        if (identity := self._identity) is None:
             return
-        generation, silent = self._identity.generation, users.c.id.not_in(select(conversations.c.user_id))
+        silent = users.c.id.in_(self._users), users.c.id.not_in(select(conversations.c.user_id))
 
         async def work(session: Session) -> None:
-            hidden = identities.c.id == generation, identities.c.name.is_(None)
-            await session.run(delete(identities).where(*hidden))
-            await session.run(delete(users).where(users.c.id.in_(self._users), silent))
+            await session.drop(identities, id=identity.generation, name=None)
+            await session.drop(users, *silent)
 
-        try:
-            await self._storage.write(self._tenant, work)
-            await self._archive.drain()
-        finally:
-            self._identities.cache.clear()
+        await self._storage.write(self._tenant, work)
+        await self._archive.drain()
 
     async def _begin(self, member: Member) -> None:
         if member.name != ABOUT:
-            raise InvalidRequest("archive", f"it does not begin with {ABOUT}; send one that an export wrote")
+            raise _wrong(f"it does not begin with {ABOUT}; send one that an export wrote")
         who = _about(member.content)
-        name = self._name or who.id
-        check_id("identity", name)
+        checks.check_id("identity", self._name or who.id)
         _check_described(ABOUT, who)
         if not who.grants:
             raise InvalidRequest(f"{ABOUT}.grants", "it is empty; nothing was allowed")
-        now_s = self._storage.clock()
-        changed_at_s = now_s if who.changed_at_s is None else who.changed_at_s
-        identity = _identity_of(who, name, uuid4().hex, changed_at_s)
+        changed_at_s = self._storage.clock() if who.changed_at_s is None else who.changed_at_s
+        identity = who.identity(self._name or who.id, uuid4().hex, changed_at_s)
 
         async def work(session: Session) -> None:
-            await self._identities.require_free(session, name, is_retry_fine=True)
+            if await session.outcome() is None:
+                await self._identities.require_free(session, identity.id)
             try:
                 await self._identities.require_bank(session, f"{ABOUT}.emotion_bank", who.emotion_bank)
             except InvalidRequest:
-                problem = (
-                    f"{who.emotion_bank!r} is unknown here; store that emotion bank first (`e3rg emotion bank FILE`)"
-                )
-                raise InvalidRequest(f"{ABOUT}.emotion_bank", problem) from None
-            await ensure_tenant(session)
-            there = select(identities.c.id).where(identities.c.id == identity.generation)
-            if await session.scalar(there) is None:
-                await self._identities.insert_identity(session, identity, now_s, is_visible=False)
+                remedy = "store that emotion bank first (`e3rg emotion bank FILE`)"
+                raise InvalidRequest(
+                    f"{ABOUT}.emotion_bank", f"{who.emotion_bank!r} is unknown here; {remedy}"
+                ) from None
+            await session.ensure_tenant()
+            await session.drop(identities, id=identity.generation)  # A first try may have been committed.
+            await self._identities.insert(session, identity, is_visible=False)
 
         await self._storage.write(self._tenant, work)
         self._identity, self._format = identity, who.version
         self._missing = {reference.digest: reference for reference in identity.references}
 
-    def _require_files(self) -> None:
-        for digest in self._missing:
-            raise InvalidRequest("archive", f"its member 'references/{digest}' is missing, or stands after others")
-
-    def _require_versions(self) -> None:
-        if self._identity and self._next_version < self._identity.version:
-            missing = earlier(self._next_version)
-            raise InvalidRequest("archive", f"its member {missing!r} is missing, or stands after others")
+    def _require_whole(self, stage: int) -> None:
+        """Refuse a member of a stage before those of the stages before it are there."""
+        missing = [f"references/{digest}" for digest in self._missing] if stage > 0 else []
+        if stage > 1 and self._identity and self._next_version < self._identity.version:
+            missing.append(earlier(self._next_version))
+        if missing:
+            raise _wrong(f"its member {missing[0]!r} is missing, or stands after others")
 
     async def _reference(self, member: Member) -> None:
-        declared = self._missing.get(member.name.removeprefix("references/"))
-        if declared is None:
-            raise InvalidRequest("archive", f"its member {member.name!r} is no file that {ABOUT} names")
-        (reference,) = came(f"archive: {member.name}", [File(declared.kind, member.content)], since=1)
+        if (declared := self._missing.get(member.name.removeprefix("references/"))) is None:
+            raise _wrong(f"its member {member.name!r} is no file that {ABOUT} names")
+        (reference,) = checks.came(f"archive: {member.name}", [File(declared.kind, member.content)], since=1)
         if reference != declared:
-            raise InvalidRequest("archive", f"its member {member.name!r} is not what {ABOUT} says of it")
-        await self._media(reference_files, member.content, {})
+            raise _wrong(f"its member {member.name!r} is not what {ABOUT} says of it")
+        await self._media(reference_files, member.content)
         del self._missing[reference.digest]
 
     async def _earlier(self, member: Member, version: int) -> None:
         assert self._identity
         name, head = member.name, self._identity
         if self._next_version == head.version:
-            problem = f"its member {name!r} is not before version {head.version}, of which {ABOUT} is"
-            raise InvalidRequest("archive", problem)
+            raise _wrong(f"its member {name!r} is not before version {head.version}, of which {ABOUT} is")
         if version != self._next_version:
-            raise InvalidRequest(
-                "archive", f"its member {name!r} stands where {earlier(self._next_version)!r} is expected"
-            )
+            raise _wrong(f"its member {name!r} stands where {earlier(self._next_version)!r} is expected")
         who = _about(member.content, name)
         _check_described(name, who)
         if who.identity_version != version:
             raise InvalidRequest(f"{name}.identity_version", f"{who.identity_version}; its name says {version}")
         if who.changed_at_s is None:
             raise InvalidRequest(f"{name}.changed_at_s", "it is missing")
-        was = _identity_of(who, head.id, head.generation, who.changed_at_s)
-        now = {reference.digest: reference for reference in head.references}
+        was, now = (
+            who.identity(head.id, head.generation, who.changed_at_s),
+            {each.digest: each for each in head.references},
+        )
         for place, reference in enumerate(was.references):
             if now.get(reference.digest, reference) != reference:
                 raise InvalidRequest(f"{name}.references[{place}]", f"it is not what {ABOUT} says of that file")
@@ -410,27 +382,27 @@ class _Import:
         self._next_version += 1
 
     async def _emotion(self, member: Member, generator: Generator, name: str) -> None:
-        wheel = emotions.load()
-        check_choice(f"archive: {member.name}", name, wheel.styles if generator is Generator.VOICE else wheel.classes)
-        check_media_type(f"archive: {member.name}", member.media_type)
+        checks.check_emotion(f"archive: {member.name}", generator, name)
+        checks.check_media_type(f"archive: {member.name}", member.media_type)
         if not member.content:
-            raise InvalidRequest("archive", f"its member {member.name!r} is empty")
+            raise _wrong(f"its member {member.name!r} is empty")
         about = {"generator": generator, "name": name, "media_type": member.media_type}
-        await self._media(emotion_references, member.content, about)
+        await self._media(emotion_references, member.content, **about)
 
-    async def _media(self, table: Table, content: bytes, about: dict[str, Any]) -> None:
+    async def _media(self, table: Table, content: bytes, **about: Any) -> None:
         """Keep an object of the identity and its row."""
         assert self._identity
-        generation, digest = self._identity.generation, digest_of(content)
-        key = new_key(self._tenant, f"identities/{generation}", digest)
-        media = {"key": key, "digest": digest, "size_bytes": len(content), "created_at_s": self._storage.clock()}
-        statement = insert(table).values(tenant=self._tenant, identity_id=generation, **media, **about)
-        await self._storage.keep(self._tenant, [(key, content)], lambda session: session.run(statement))
+        whose, digest = {"identity_id": self._identity.generation}, digest_of(content)
+        key, now_s = new_key(self._tenant, f"identities/{self._identity.generation}", digest), self._storage.clock()
+        media = {"key": key, "digest": digest, "size_bytes": len(content), "created_at_s": now_s}
+        await self._storage.keep(
+            self._tenant, [(key, content)], lambda session: session.add(table, **media, **whose, **about)
+        )
 
     async def _examples(self, member: Member) -> None:
         assert self._identity
-        new = _lines(member, _EXAMPLES)
-        vectors, owner = await self._archive.examples.vectors(new), self._identity.generation
+        new, owner = _lines(member, _EXAMPLES), self._identity.generation
+        vectors = await self._archive.examples.vectors(new)
         await self._storage.write(
             self._tenant, lambda session: self._archive.examples.insert(session, owner, new, vectors)
         )
@@ -439,67 +411,56 @@ class _Import:
         assert self._identity
         identity_id, talks = self._identity.generation, self._archive.talks
         said = [self._read(member, person, each) for each in _lines(member, _SAID)]
-        vectors = await talks.embedding.of_all([turn.user_text for turn in said])
-        pairs = list(zip(said, vectors, strict=True))
+        pairs = list(zip(said, await talks.embedding.of_all([turn.user_text for turn in said]), strict=True))
 
         async def work(session: Session) -> None:
             user_id = await talks.insert_user(session, *_user_of(person))
             self._users.add(user_id)
             for conversation, group in groupby(pairs, lambda pair: pair[0].conversation):
-                talk = await talks.open(session, identity_id, user_id, conversation, self._storage.clock())
-                await talks.append(session, identity_id, user_id, talk, list(group))
+                await talks.append(session, identity_id, user_id, conversation, list(group))
 
         await self._storage.write(self._tenant, work)
 
     def _read(self, member: Member, person: str, said: _Said) -> Turn:
-        """Return a turn of a line, checked."""
+        """Return the turn of a line, checked."""
         turn = said.turn
         if self._format < VERSION:
             turn = replace(turn, models=turn.variants, variants={})
-        check_handle("conversation", turn.conversation)
-        check_turn(turn)
+        checks.check_handle("conversation", turn.conversation)
+        checks.check("turn", turn)
         if not 0 <= turn.said_at_s <= TIME_S_MAX:  # So also what is no number.
-            problem = f"its member {member.name!r}: said_at_s is {turn.said_at_s}, which is no Unix time"
-            raise InvalidRequest("archive", problem)
+            raise _wrong(f"its member {member.name!r}: said_at_s is {turn.said_at_s}, which is no Unix time")
         if person.startswith("c-") and turn.conversation != person[2:]:
-            raise InvalidRequest("archive", f"its member {member.name!r} has turns of another conversation")
+            raise _wrong(f"its member {member.name!r} has turns of another conversation")
         if not re.fullmatch(rf"[0-9]{{10}}-{turn.id}", said.placed):
             raise InvalidRequest("turn", f"{said.placed[:80]!a} is no place of turn {turn.id!r}")
         return turn
 
     async def _clip(self, member: Member, person: str, conversation: str, turn_id: str, kind: ClipKind) -> None:
         assert self._identity
-        user_kind, user = _user_of(person)
+        generation, (user_kind, user) = self._identity.generation, _user_of(person)
         found = (
             select(turns.c.pk)
             .join_from(turns, conversations, conversations.c.id == turns.c.conversation_id)
             .join(users, users.c.id == conversations.c.user_id)
-            .where(conversations.c.identity_id == self._identity.generation, conversations.c.name == conversation)
-            .where(users.c.kind == user_kind, users.c.name == user, turns.c.id == turn_id)
+            .where(by(conversations, identity_id=generation, name=conversation), by(users, kind=user_kind, name=user))
+            .where(turns.c.id == turn_id)
         )
-        pk = await self._storage.read(self._tenant, lambda session: session.scalar(found))
-        if pk is None:
-            raise InvalidRequest("archive", f"its member {member.name!r} is of a turn that does not stand before it")
-        check_clip(kind, member.content)
+        if not (rows := await self._storage.rows(self._tenant, found)):
+            raise _wrong(f"its member {member.name!r} is of a turn that does not stand before it")
+        checks.check_clip(kind, member.content)
         clip = Clip(kind, digest_of(member.content), len(member.content))
-        key, now_s = new_key(self._tenant, f"turns/{pk}", clip.digest), self._storage.clock()
-        keep = self._archive.talks.insert_clip
-        await self._storage.keep(
-            self._tenant, [(key, member.content)], lambda session: keep(session, pk, clip, key, now_s)
-        )
+        pk, keep = rows[0].pk, self._archive.talks.insert_clip
+        key = new_key(self._tenant, f"turns/{pk}", clip.digest)
+        await self._storage.keep(self._tenant, [(key, member.content)], lambda session: keep(session, pk, clip, key))
 
 
 def bytes_max(name: str) -> int:
-    """Return how large a member may be.
-
-    Raises:
-        InvalidRequest: No member has such a name.
-    """
+    """Return how large a member may be; refuse a name that no member has."""
     if name == ABOUT:
         return 2**20
-    found = match(name)
-    if found is None:
-        raise InvalidRequest("archive", f"its member {name[:200]!a} is none that an export writes; remove it")
+    if (found := match(name)) is None:
+        raise _wrong(f"its member {name[:200]!a} is none that an export writes; remove it")
     return _PATTERNS[found.re]
 
 
@@ -519,28 +480,21 @@ def _user_of(person: str) -> tuple[str, str]:
 
 def _described(identity: Identity) -> _About:
     files = tuple(_File(each.digest, each.size_bytes, each.kind) for each in identity.references)
-    head = ("e3rg identity", VERSION, identity.id, identity.profile, files, identity.grants, identity.emotion_bank)
-    return _About(*head, identity.version, identity.changed_at_s)  # type: ignore[arg-type]
-
-
-def _identity_of(who: _About, name: str, generation: str, changed_at_s: float) -> Identity:
-    files = tuple(Reference(each.digest, each.size_bytes, each.kind) for each in who.references)
-    return Identity(
-        name, who.profile, files, who.grants, who.emotion_bank, who.identity_version, changed_at_s, generation
-    )
+    about = identity.id, identity.profile, files, identity.grants, identity.emotion_bank
+    return _About("e3rg identity", VERSION, *about, identity.version, identity.changed_at_s)
 
 
 def _check_described(name: str, who: _About) -> None:
     """Refuse what no version of an identity can be; `name` is the member that says it."""
-    check_profile(f"{name}.profile", who.profile)
+    checks.check(f"{name}.profile", who.profile)
     check_grants(f"{name}.grants", who.grants)
     field = f"{name}.references"
-    check_declared(field, [(each.kind, each.size_bytes) for each in who.references], whole=True)
+    checks.check_declared(field, [(each.kind, each.size_bytes) for each in who.references], whole=True)
     for place, each in enumerate(who.references):
-        check_digest(f"{field}[{place}].digest", each.digest)
+        checks.check_digest(f"{field}[{place}].digest", each.digest)
     if len({each.digest for each in who.references}) < len(who.references):
         raise InvalidRequest(field, "a file is there twice")
-    check_id(f"{name}.emotion_bank", who.emotion_bank)
+    checks.check_id(f"{name}.emotion_bank", who.emotion_bank)
 
 
 def _about(content: bytes, name: str = ABOUT) -> _About:
@@ -548,8 +502,7 @@ def _about(content: bytes, name: str = ABOUT) -> _About:
     try:
         version = _FORMATS.validate_json(content).get("version")
         if isinstance(version, int) and version > VERSION:
-            problem = f"{name} is of version {version}, this memory reads {VERSION}; use the version that wrote it"
-            raise InvalidRequest("archive", problem)
+            raise _wrong(f"{name} is of version {version}, this memory reads {VERSION}; use the version that wrote it")
         return _ABOUTS.validate_json(content)
     except ValidationError as error:
         raise _unreadable(name, error) from error
@@ -559,7 +512,7 @@ def _lines(member: Member, kind: TypeAdapter[Any]) -> list[Any]:
     """Read a member of lines."""
     parts = member.content.split(b"\n")
     if parts.pop() or not 1 <= len(parts) <= LINES_MAX:
-        raise InvalidRequest("archive", f"its member {member.name!r} has not 1 to {LINES_MAX} whole lines")
+        raise _wrong(f"its member {member.name!r} has not 1 to {LINES_MAX} whole lines")
     try:
         return [kind.validate_json(part) for part in parts]
     except ValidationError as error:
@@ -580,5 +533,8 @@ def _in_lines(folder: str, lines: Iterator[bytes], number: int = 0) -> Iterator[
 
 def _unreadable(name: str, error: ValidationError) -> InvalidRequest:
     first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return InvalidRequest("archive", f"its member {name!r} cannot be read: {place}: {first['msg']}")
+    return _wrong(f"its member {name!r} cannot be read: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def _wrong(problem: str) -> InvalidRequest:
+    return InvalidRequest("archive", problem)

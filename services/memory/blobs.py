@@ -2,12 +2,11 @@
 
 import asyncio
 import errno
-import hashlib
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,17 +14,15 @@ from typing import Protocol, TypeVar
 
 from services.common.errors import Damaged, FailedPrecondition, NotReady, Overloaded
 from services.memory import metrics
+from services.memory.domain import digest_of
 
 Result = TypeVar("Result")
 
-THREADS = 8
-"""Requests to object storage at the same time."""
+THREADS, LISTED_AT_ONCE = 8, 500
+"""Requests to object storage at the same time, and objects of a listing that are looked at together."""
 
 READS = 3
 """An object that does not match its digest is read so often before it counts as damaged."""
-
-LISTED_AT_ONCE = 500
-"""Objects of a listing that are looked at together."""
 
 IMPORT = "`python -m services.memory import-layout-2 --from FOLDER|BUCKET`"
 
@@ -42,7 +39,7 @@ class Entry:
 class Blobs(Protocol):
     """Object storage. Calls block; any thread may call.
 
-    Keys are names of letters, digits, "-" and "." joined by "/"; each is written once. Every method raises `NotReady`
+    Keys are names joined by "/"; each is written once, or always with the same content. Every method raises `NotReady`
     when the storage cannot be reached or refuses, with the reason, and `put` raises `Overloaded` when it is full.
     """
 
@@ -56,14 +53,10 @@ class Blobs(Protocol):
         """Delete objects; absent ones are fine."""
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """Yield the objects whose keys begin with `prefix`, in any order."""
+        """Yield the objects whose keys begin with `prefix`."""
 
     def check(self) -> None:
-        """Try a write, a read and a deletion.
-
-        Raises:
-            FailedPrecondition: It holds a store of an earlier version, or keeps versions of deleted objects.
-        """
+        """Try a write and a deletion; `FailedPrecondition` for a bucket that cannot be used at all."""
 
 
 class FolderBlobs:
@@ -73,9 +66,8 @@ class FolderBlobs:
         self._folder = folder
 
     def put(self, key: str, content: bytes) -> None:
-        """See the port: a file is written aside, synced, and renamed."""
-        path = self._folder / key
-        part = self._folder / "parts" / secrets.token_hex(8)
+        """Write a file aside, sync it, and rename it; see the port."""
+        path, part = self._folder / key, self._folder / "parts" / secrets.token_hex(8)
         with _refusals(self._folder):
             # Only below the folder itself: it is made at the start, never over a volume that is not mounted.
             part.parent.mkdir(mode=0o700, exist_ok=True)
@@ -88,10 +80,14 @@ class FolderBlobs:
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
-            _sync(path.parent)
+            number = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
 
     def get(self, key: str) -> bytes | None:
-        """See the port."""
+        """Read a file; see the port."""
         with _refusals(self._folder):
             try:
                 return (self._folder / key).read_bytes()
@@ -100,7 +96,7 @@ class FolderBlobs:
                 return None
 
     def delete(self, keys: Sequence[str]) -> None:
-        """See the port: folders that become empty go too."""
+        """Delete files, and folders that become empty; see the port."""
         with _refusals(self._folder):
             self._require()
             for key in keys:
@@ -111,19 +107,16 @@ class FolderBlobs:
                         path.rmdir()
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """See the port."""
-        top, _, _ = prefix.rpartition("/")
+        """Yield files by key; see the port."""
         with _refusals(self._folder):
             self._require()
-            for path in sorted((self._folder / top).rglob("*")):
-                key = path.relative_to(self._folder).as_posix()
+            for path in sorted((self._folder / prefix.rpartition("/")[0]).rglob("*")):
                 with suppress(FileNotFoundError):
-                    if key.startswith(prefix) and path.is_file():
-                        status = path.stat()
-                        yield Entry(key, status.st_size, status.st_mtime)
+                    if (key := path.relative_to(self._folder).as_posix()).startswith(prefix) and path.is_file():
+                        yield Entry(key, path.stat().st_size, path.stat().st_mtime)
 
     def check(self) -> None:
-        """See the port; makes the folder when it is absent."""
+        """Make the folder when it is absent, and try it; see the port."""
         make_folder(self._folder)
         key = f"probe/{secrets.token_hex(8)}"
         self.put(key, b"probe")
@@ -155,8 +148,7 @@ class Media:
     """
 
     def __init__(self, blobs: Blobs) -> None:
-        self.problem = ""
-        self.blobs = blobs
+        self.problem, self.blobs = "", blobs
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memory-media")
 
     async def put(self, key: str, content: bytes) -> None:
@@ -169,13 +161,11 @@ class Media:
         Raises:
             Damaged: It is missing, or is not what was written; the message names it.
         """
-        problem = ""
+        problem = "it is missing"
         for _ in range(READS):
-            content = await self._run(lambda: self.blobs.get(key))
-            if content is None:
-                problem = "it is missing"
+            if (content := await self._run(lambda: self.blobs.get(key))) is None:
                 break
-            if hashlib.sha256(content).hexdigest() == digest:
+            if digest_of(content) == digest:
                 return content
             problem = f"its SHA-256 does not match ({len(content)} bytes)"
         raise Damaged(f"stored object {key!r} is damaged: {problem}; restore it from a backup, or remove what it is of")
@@ -190,10 +180,10 @@ class Media:
         with suppress(NotReady):
             await self.delete(keys)
 
-    async def list(self, prefix: str) -> AsyncIterator[list[Entry]]:
+    async def list(self, prefix: str) -> AsyncIterator[Sequence[Entry]]:
         """Yield the objects whose keys begin with `prefix`, some at a time."""
         entries = self.blobs.list(prefix)
-        while some := await self._run(lambda: list(islice(entries, LISTED_AT_ONCE))):
+        while some := await self._run(lambda: [*islice(entries, LISTED_AT_ONCE)]):
             yield some
 
     async def check(self) -> None:
@@ -226,47 +216,8 @@ def new_key(tenant: str, owner: str, digest: str) -> str:
     return f"tenants/{tenant}/{owner}/{digest}-{secrets.token_hex(6)}"
 
 
-def digest_of(content: bytes) -> str:
-    """Return the SHA-256 (hex) of a content."""
-    return hashlib.sha256(content).hexdigest()
-
-
-class _refusals:  # noqa: N801  # a context manager, used as a function
-    """Turns errors of the file system into those of the port."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """Translate."""
-        if isinstance(error, OSError):
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                problem = (
-                    f"the media disk below {self._folder} is full ({error.strerror}); nothing of this call is kept"
-                )
-                raise Overloaded(f"{problem}; erase something or make room, see docs/memory.md", None) from error
-            problem = f"the media folder {self._folder} cannot be used: {error.strerror or error}"
-            raise NotReady(f"{problem}; mount it, or let user {os.getuid()} read and write it") from error
-
-
-def _sync(folder: Path) -> None:
-    """Make a rename durable."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
 def make_folder(folder: Path) -> None:
-    """Make a folder for its owner only, where there is none.
-
-    Raises:
-        NotReady: It cannot be made.
-    """
+    """Make a folder for its owner only, where there is none."""
     with _refusals(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -281,3 +232,16 @@ def refuse_old_folder(folder: Path) -> None:
     if (folder / "objects").is_dir() or (folder / "layout").exists():
         problem = f"{folder} holds a store of an earlier version; nothing in it was touched"
         raise FailedPrecondition(f"{problem}. Choose another E3RG_MEMORY_FOLDER and bring it in with {IMPORT}")
+
+
+@contextmanager
+def _refusals(folder: Path) -> Iterator[None]:
+    """Turn errors of the file system into those of the port."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem = f"the media disk below {folder} is full ({error.strerror}); nothing of this call is kept"
+            raise Overloaded(f"{problem}; erase something or make room, see docs/memory.md", None) from error
+        problem = f"the media folder {folder} cannot be used: {error.strerror or error}"
+        raise NotReady(f"{problem}; mount it, or let user {os.getuid()} read and write it") from error

@@ -1,25 +1,19 @@
-"""What was allowed: which permissions may be kept, and whether one holds today."""
+"""Permissions: which may be kept, and whether one holds today."""
 
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime
 
 from services.common.errors import FailedPrecondition, InvalidRequest
-from services.memory.checks import ABOUT_CHARS_MAX, NAME_CHARS_MAX, check_choice, check_line, show
+from services.memory.checks import check_choice, check_line, show
 from services.memory.domain import Grant, Identity, Use
 
 EARLIEST_S = 14 * 3600.0
 """So much earlier than in UTC a day begins somewhere."""
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
-
 
 def check_grants(field: str, grants: Sequence[Grant]) -> None:
-    """Checks permissions: one for each use, with real dates.
-
-    Raises:
-        InvalidRequest: One is wrong; the message names its place, such as "header.grants[1].until".
-    """
+    """Check permissions: one for each use, with real dates; an error names the place ("header.grants[1].until")."""
     seen: set[str] = set()
     for index, grant in enumerate(grants):
         place = f"{field}[{index}]"
@@ -27,10 +21,10 @@ def check_grants(field: str, grants: Sequence[Grant]) -> None:
         if grant.use in seen:
             raise InvalidRequest(f"{place}.use", f"{show(grant.use)} is there twice; give each use one permission")
         seen.add(grant.use)
-        check_line(f"{place}.granted_by", grant.granted_by, NAME_CHARS_MAX)
+        check_line(f"{place}.granted_by", grant.granted_by, 100)
         _check_date(f"{place}.granted_on", grant.granted_on)
         if grant.purpose:
-            check_line(f"{place}.purpose", grant.purpose, ABOUT_CHARS_MAX)
+            check_line(f"{place}.purpose", grant.purpose, 500)
         if grant.until:
             _check_date(f"{place}.until", grant.until)
             if grant.until < grant.granted_on:
@@ -39,17 +33,13 @@ def check_grants(field: str, grants: Sequence[Grant]) -> None:
 
 
 def check_uses(field: str, uses: Collection[str]) -> None:
-    """Checks that all of these can be allowed.
-
-    Raises:
-        InvalidRequest: One is no use.
-    """
+    """Check that all of these can be allowed."""
     for use in uses:
         check_choice(field, use, tuple(Use))
 
 
 def allowed(identity: Identity, now_s: float) -> frozenset[str]:
-    """Returns the uses that are allowed at that Unix time. A permission's last day is one of UTC.
+    """Return the uses that are allowed at that Unix time. A permission's last day is one of UTC.
 
     Its first day begins when it does somewhere on earth, up to 14 hours before it does in UTC.
     """
@@ -62,11 +52,10 @@ def allowed(identity: Identity, now_s: float) -> frozenset[str]:
 
 
 def require(identity: Identity, uses: Collection[str], now_s: float) -> None:
-    """Refuses what is not allowed at that Unix time.
+    """Refuse what is not allowed at that Unix time: the message says which permission, whose, since when, the remedy.
 
     Raises:
-        FailedPrecondition: Permissions are missing or have ended; the message says which, whose, since when, and what
-            to do.
+        FailedPrecondition: Permissions are missing or have ended.
     """
     holds = allowed(identity, now_s)
     missing = sorted(set(uses) - holds)
@@ -98,7 +87,7 @@ def _day(time_s: float) -> str:
 
 def _check_date(field: str, value: str) -> None:
     try:
-        if _DATE.match(value) and date.fromisoformat(value):
+        if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", value) and date.fromisoformat(value):
             return
     except ValueError:
         pass

@@ -1,11 +1,9 @@
 """Transactions of the memory's database: one tenant each, retried when the database asks for it, errors named."""
 
 import asyncio
-import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -15,66 +13,30 @@ import asyncpg
 from sqlalchemy import Executable, Row, event, text
 from sqlalchemy import exc as sql
 from sqlalchemy.engine import URL, Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from services.common import idempotency
 from services.common.errors import Damaged, DeadlineExceeded, NotReady, Overloaded, ServiceError
 from services.memory import metrics
+from services.memory.session import Session
 from services.memory.settings import DatabaseSettings
 
 Result = TypeVar("Result")
 
-ATTEMPTS = 4
-"""A transaction is tried so often where the database says that another try may succeed."""
+ATTEMPTS, RETRY_S = 4, 0.05
+"""A transaction is tried so often where another try may succeed; the wait before the second one, which doubles."""
 
-RETRY_S = 0.05
-"""Wait before the second try; it doubles."""
+ERRORS = (sql.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+"""What the engines and their drivers raise; a connection that cannot be opened raises plain errors."""
 
-_LOST = ("08", "57P")  # connection exceptions; the server shuts down, crashed, or starts
-_AGAIN = ("40001", "40P01")  # serialisation failure, deadlock
+_PRAGMAS = (
+    *("journal_mode=WAL", "foreign_keys=ON", "secure_delete=ON", "busy_timeout=5000", "cache_size=-16000"),
+    "synchronous=FULL",  # A commit that was acknowledged survives the loss of power.
+)
 _TENANT = text(
     "SELECT set_config('e3rg.tenant', :tenant, true), set_config('e3rg.maintenance', :maintenance, true),"
     " set_config('statement_timeout', :timeout, true)"
 )
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Session:
-    """An open transaction of one tenant; empty for maintenance across tenants.
-
-    `key` identifies the write: it is the same when its transaction runs again, or when the caller retries it.
-    """
-
-    connection: AsyncConnection
-    tenant: str
-    key: str = ""
-
-    @property
-    def is_postgresql(self) -> bool:
-        """Whether the engine is PostgreSQL."""
-        return self.connection.dialect.name == "postgresql"
-
-    async def rows(self, statement: Executable, values: Any = None) -> Sequence[Row[Any]]:
-        """Return all rows of a statement."""
-        return (await self.connection.execute(statement, values)).all()
-
-    async def first(self, statement: Executable, values: Any = None) -> Row[Any] | None:
-        """Return the first row of a statement, None without one."""
-        return (await self.connection.execute(statement, values)).first()
-
-    async def scalar(self, statement: Executable) -> Any:
-        """Return the first column of the first row, None without one."""
-        return await self.connection.scalar(statement)
-
-    async def inserted(self, statement: Executable) -> Any:
-        """Insert one row and return its primary key."""
-        return (await self.connection.execute(statement)).inserted_primary_key[0]  # type: ignore[index]
-
-    async def run(self, statement: Executable, values: Any = None) -> int:
-        """Run a statement and return the number of rows that it changed."""
-        return (await self.connection.execute(statement, values)).rowcount
 
 
 class Database:
@@ -82,9 +44,6 @@ class Database:
 
     Reads and writes raise `NotReady` when the database cannot be reached, `Overloaded` when its disk is full or all
     connections are busy, `DeadlineExceeded` when a statement took too long; beside what their work raises.
-
-    Args:
-        settings: Where it is and how to connect.
 
     Attributes:
         problem: Why the last transaction could not reach the database; empty when it could.
@@ -94,54 +53,77 @@ class Database:
         self.problem = ""
         self._timeout_s = settings.database_timeout_s
         self.engine = engine_of(settings, settings.url)
+        self.is_embedded = self.engine.dialect.name == "sqlite"
         # SQLite has one writer at a time: within the process they queue here instead of polling its lock.
-        self._writer = asyncio.Lock() if self.engine.dialect.name == "sqlite" else None
+        self._writer = asyncio.Lock()
+        # A single statement is a transaction of its own there, and each step saved is a change of threads.
+        self._reader = engine_of(settings, settings.url, is_reader=True) if self.is_embedded else self.engine
 
     async def read(self, tenant: str, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Return what `work` reads in one transaction; it may run several times."""
-        return await self._tried(tenant, work, is_writing=False)
+        return await self.tried(lambda: self._worked(tenant, work, "", "BEGIN"))
 
     async def write(self, tenant: str, work: Callable[[Session], Awaitable[Result]]) -> Result:
-        """Return what `work` returns once its transaction is committed.
+        """Return what `work` returns once its transaction is committed; without a tenant it is maintenance of all.
 
         It may run several times, also after a commit whose answer was lost: it must find its own rows then.
         """
-        return await self._tried(tenant, work, is_writing=True)
+        key = idempotency.key() or uuid4().hex
+        return await self.tried(lambda: self._worked(tenant, work, key, "BEGIN IMMEDIATE"))
 
-    async def maintain(self, work: Callable[[Session], Awaitable[Result]]) -> Result:
-        """Return what `work` returns, in a writing transaction across tenants."""
-        return await self.write("", work)
+    async def rows(self, tenant: str, statement: Executable, values: Any = None) -> Sequence[Row[Any]]:
+        """Return the rows of one statement; without a tenant, those of all."""
+        if not self.is_embedded:
+            return await self.read(tenant, lambda session: session.rows(statement, values))
 
-    async def named(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        """Return what `call` returns; what the database has against it is named as in a transaction."""
-        try:
-            return await call()
-        except (sql.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise translated(error)[0] from error
+        async def read() -> Sequence[Row[Any]]:
+            async with self._reader.connect() as connection:
+                return (await connection.execute(statement, values)).all()
+
+        return await self.tried(read)
+
+    async def run(self, tenant: str, statement: Executable) -> int:
+        """Run one writing statement and return the number of rows that it changed."""
+        return await self.write(tenant, lambda session: session.run(statement))
 
     async def forget_deleted(self) -> None:
         """On SQLite, truncate the write-ahead log: it still holds what was deleted. A reader beside may prevent it."""
-        if self._writer:
+        if self.is_embedded:
             with suppress(sql.SQLAlchemyError):
-                async with self._writer, self.engine.connect() as plain:
-                    connection = await plain.execution_options(e3rg_begin="")
+                async with self._writer, self._reader.connect() as connection:
                     await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()
+        await self._reader.dispose()
 
-    async def _tried(self, tenant: str, work: Callable[[Session], Awaitable[Result]], is_writing: bool) -> Result:
-        wait_s, key = RETRY_S, idempotency.key() or uuid4().hex
-        for attempt in range(1, ATTEMPTS + 1):
+    async def _worked(self, tenant: str, work: Callable[[Session], Awaitable[Result]], key: str, begin: str) -> Result:
+        async with self._transaction(tenant, begin) as connection:
+            return await work(Session(connection, tenant, key))
+
+    @asynccontextmanager
+    async def _transaction(self, tenant: str, begin: str) -> AsyncIterator[Any]:
+        is_queued = self.is_embedded and begin != "BEGIN"
+        async with self._writer if is_queued else nullcontext(), self.engine.connect() as plain:
+            connection = await plain.execution_options(e3rg_begin=begin)
+            async with connection.begin():
+                if not self.is_embedded:
+                    timeout = str(round(self._timeout_s * 1000))
+                    values = {"tenant": tenant, "maintenance": "" if tenant else "on", "timeout": timeout}
+                    await connection.execute(_TENANT, values)
+                yield connection
+
+    async def tried(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Return what `work` returns, tried again where that may help; errors are named."""
+        for attempt in range(ATTEMPTS):
             try:
-                async with asyncio.timeout(self._timeout_s * 2), self._transaction(tenant, is_writing, key) as session:
-                    result = await work(session)
-            except (sql.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+                async with asyncio.timeout(self._timeout_s * 2):
+                    result = await work()
+            except ERRORS as error:
                 problem, is_worth_retrying = translated(error)
-                if is_worth_retrying and attempt < ATTEMPTS:
-                    await asyncio.sleep(wait_s)
-                    wait_s *= 2
+                if is_worth_retrying and attempt + 1 < ATTEMPTS:
+                    await asyncio.sleep(RETRY_S * 2**attempt)
                     continue
                 if isinstance(problem, NotReady | DeadlineExceeded):
                     self._told(str(problem))
@@ -150,33 +132,25 @@ class Database:
             return result
         raise AssertionError("unreachable")
 
-    @asynccontextmanager
-    async def _transaction(self, tenant: str, is_writing: bool, key: str) -> AsyncIterator[Session]:
-        async with self._writer if is_writing and self._writer else nullcontext(), self.engine.connect() as plain:
-            connection = await plain.execution_options(e3rg_begin="BEGIN IMMEDIATE" if is_writing else "BEGIN")
-            async with connection.begin():
-                if connection.dialect.name == "postgresql":
-                    timeout = str(round(self._timeout_s * 1000))
-                    values = {"tenant": tenant, "maintenance": "" if tenant else "on", "timeout": timeout}
-                    await connection.execute(_TENANT, values)
-                yield Session(connection, tenant, key)
-
     def _told(self, problem: str) -> None:
         self.problem = problem
         metrics.DATABASE_UP.set(0 if problem else 1)
 
 
-def engine_of(settings: DatabaseSettings, url: URL, creates: bool = False) -> AsyncEngine:
+def engine_of(settings: DatabaseSettings, url: URL, is_creating: bool = False, is_reader: bool = False) -> AsyncEngine:
     """Return an engine for a URL with the settings' pool, certificate and password file.
 
-    A file of SQLite is made only where `creates`: later, a missing one is a volume that is not mounted.
+    A file of SQLite is made only where `is_creating`: later, a missing one is a volume that is not mounted.
     """
+    pool = {"pool_size": settings.database_connections, "max_overflow": 0, "pool_timeout": settings.database_timeout_s}
     if url.get_backend_name() == "sqlite":
-        mode = "rwc" if creates else "rw"
-        url = url.set(database=f"file:{quote(url.database or '')}", query={"mode": mode, "uri": "true"})
-        engine = create_async_engine(url, pool_size=settings.database_connections, max_overflow=0)
+        mode = "rwc" if is_creating else "rw"
+        file = url.set(database=f"file:{quote(url.database or '')}", query={"mode": mode, "uri": "true"})
+        single = {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True, "pool_reset_on_return": None}
+        engine = create_async_engine(file, **pool, **(single if is_reader else {}))
         event.listen(engine.sync_engine, "connect", _open_sqlite)
-        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+        if not is_reader:
+            event.listen(engine.sync_engine, "begin", _begin_sqlite)
         return engine
     arguments: dict[str, Any] = {"timeout": settings.database_timeout_s, "command_timeout": settings.database_timeout_s}
     query = {name: str(value) for name, value in url.query.items()}
@@ -188,17 +162,10 @@ def engine_of(settings: DatabaseSettings, url: URL, creates: bool = False) -> As
     if not settings.database_prepared:  # PgBouncer in transaction mode
         arguments |= {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
         arguments["prepared_statement_name_func"] = lambda: f"e3rg_{uuid4().hex}"
-    engine = create_async_engine(
-        url.set(query=query),
-        connect_args=arguments,
-        pool_size=settings.database_connections,
-        max_overflow=0,
-        pool_timeout=settings.database_timeout_s,
-        # Another replica's erasure or a restart must not wait for a connection that was opened long ago.
-        pool_recycle=1800,
-    )
-    if password_file := settings.database_password_file:
-        event.listen(engine.sync_engine, "do_connect", _with_password(password_file))
+    # A connection does not outlive a rotated password or certificate by more than half an hour.
+    engine = create_async_engine(url.set(query=query), connect_args=arguments, pool_recycle=1800, **pool)
+    if settings.database_password_file:
+        event.listen(engine.sync_engine, "do_connect", _with_password(settings.database_password_file))
     return engine
 
 
@@ -206,10 +173,12 @@ def translated(error: Exception) -> tuple[ServiceError | Exception, bool]:  # no
     """Return the error for callers, and whether another try may succeed."""
     origin = getattr(error, "orig", None) or error
     state, name = str(getattr(origin, "sqlstate", "") or ""), str(getattr(origin, "sqlite_errorname", "") or "")
-    reason = " ".join(str(origin).split("\n")[0].split()) or type(origin).__name__
+    reason = " ".join(str(origin).split("\n", maxsplit=1)[0].split()) or type(origin).__name__
     reason = reason.removeprefix("<class 'asyncpg.exceptions.").replace("Error'>: ", ": ")
     if isinstance(error, sql.IntegrityError):
         return error, True  # Somebody else wrote first: the next try sees it and names what is wrong.
+    if isinstance(origin, TimeoutError):
+        return NotReady("the memory's database does not answer; retry"), False
     if isinstance(error, sql.TimeoutError):
         return Overloaded("all connections to the memory's database are busy; retry in 1 s", 1.0), False
     if state == "53100" or name == "SQLITE_FULL":
@@ -217,13 +186,12 @@ def translated(error: Exception) -> tuple[ServiceError | Exception, bool]:  # no
         return Overloaded(f"{problem}; make room on it, see docs/memory.md", None), False
     if state == "57014":
         return DeadlineExceeded(f"the memory's database took too long ({reason})"), False
-    if state in _AGAIN or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+    if state in ("40001", "40P01") or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return NotReady(f"the memory's database is busy ({reason}); retry"), True
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return Damaged(f"the memory's database is damaged: {reason}; restore it from a backup"), False
-    lost = state.startswith(_LOST) or state == "53300" or bool(getattr(error, "connection_invalidated", False))
-    is_away = isinstance(origin, OSError | asyncpg.InterfaceError | TimeoutError)
-    if lost or is_away or isinstance(error, sql.InterfaceError):
+    is_lost = state.startswith(("08", "57P")) or state == "53300" or getattr(error, "connection_invalidated", False)
+    if is_lost or isinstance(origin, OSError | asyncpg.InterfaceError) or isinstance(error, sql.InterfaceError):
         return NotReady(f"the memory's database cannot be reached: {reason}; retry"), True
     if state.startswith("28") or name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY")):
         return NotReady(f"the memory's database refuses: {reason}"), False
@@ -233,27 +201,17 @@ def translated(error: Exception) -> tuple[ServiceError | Exception, bool]:  # no
 def _open_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # Transactions begin in `_begin_sqlite`.
     cursor = connection.cursor()
-    # FULL: a commit that was acknowledged survives the loss of power.
-    for pragma in (
-        "journal_mode=WAL",
-        "synchronous=FULL",
-        "foreign_keys=ON",
-        "secure_delete=ON",
-        "busy_timeout=5000",
-        "cache_size=-16000",
-    ):
+    for pragma in _PRAGMAS:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    if statement := connection.get_execution_options().get("e3rg_begin", "BEGIN"):
-        connection.exec_driver_sql(statement)
+    connection.exec_driver_sql(connection.get_execution_options().get("e3rg_begin", "BEGIN"))
 
 
 def _with_password(file: Path) -> Callable[[Any, Any, list[Any], dict[str, Any]], None]:
     def connect(_: Any, __: Any, ___: list[Any], parameters: dict[str, Any]) -> None:
-        # Read at each connection: a rotated password counts from the next one on.
-        parameters["password"] = file.read_text("utf-8").strip()
+        parameters["password"] = file.read_text("utf-8").strip()  # At each connection: it may have been rotated.
 
     return connect

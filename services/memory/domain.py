@@ -1,11 +1,18 @@
 """What the memory keeps, as dataclasses: identities, conversations, examples, erasures."""
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
 BANK_DEFAULT = "default"
 """The emotion bank that is always there: all of the ontology."""
+
+
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 (hex) of a content."""
+    return hashlib.sha256(content).hexdigest()
+
 
 TENANT_READY = "default"
 """The tenant of the identities that come with the project."""
@@ -39,17 +46,7 @@ USES = {
 
 @dataclass(frozen=True)
 class Profile:
-    """Profile of an avatar.
-
-    Attributes:
-        name: As spoken ("Anna").
-        age: child, young, middle-aged or elderly.
-        gender: female or male.
-        timbre: Register of the voice: high, mid or low.
-        language: ISO 639-1 ("en").
-        about: One sentence for people; may be empty.
-        speaking_style: A few words on how it talks; may be empty.
-    """
+    """Profile of an avatar: `timbre` is the register of its voice, `language` ISO 639-1; see the message."""
 
     name: str
     age: str
@@ -91,17 +88,10 @@ class File:
 
 @dataclass(frozen=True)
 class Identity:
-    """An avatar's identity at one version.
+    """An avatar's identity at one version, written at the Unix time `changed_at_s`.
 
-    Attributes:
-        id: Its name in its tenant.
-        profile: Profile.
-        references: Reference files; the first portrait is the face.
-        grants: Permissions, one for each use.
-        emotion_bank: Name of its emotion bank.
-        version: 1 when it was added; one more with each change.
-        changed_at_s: Unix time at which this version was written.
-        generation: 32 hex digits that no other addition of this name has.
+    `id` is its name in its tenant, `generation` 32 hex digits that no other addition of this name has. The first
+    portrait among the references is its face; there is one grant for each use.
     """
 
     id: str
@@ -217,24 +207,10 @@ class TurnDelivery:
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn of a conversation.
+    """A turn of a conversation, kept at the Unix time `said_at_s`; see the message of the same name.
 
-    Attributes:
-        id: Unique in its conversation.
-        user_text: What the user said.
-        user_emotion: A label of the ontology.
-        reply_text: What the avatar said.
-        reply_emotion: A label of the ontology.
-        user_intensity: 0 to 1.
-        vote_record: The panel's decision, as the panel serialises it.
-        models: The model behind each service.
-        variants: The variant of each stage that has variants.
-        votes: The votes that counted.
-        delivery: How voice and face were asked to show the reply's emotion.
-        timings_s: Seconds that each stage took.
-        said_at_s: Unix time at which it was kept, by the memory's clock.
-        clips: Clips that were kept; filled when it is read.
-        conversation: Filled when it is read.
+    `id` is unique in its conversation, `user_intensity` 0 to 1, `vote_record` as the panel serialises it; `clips` and
+    `conversation` are filled when it is read.
     """
 
     __pydantic_config__: ClassVar[Any] = {"ser_json_bytes": "hex", "val_json_bytes": "hex"}
@@ -278,16 +254,9 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Sought:
-    """A search.
+    """A search for what is like `text`: at least of the cosine `similarity_min`, not older than `age_max_s` (0: any).
 
-    Attributes:
-        text: What the hits are to be like.
-        hits_max: Most hits.
-        similarity_min: Least cosine, -1 to 1.
-        age_max_s: Greatest age; 0 for any.
-        user_emotions: Only these labels of the user; empty for any.
-        without: Ids of turns of the conversation `here` to leave out.
-        here: The conversation that is going on; empty for the one that is searched.
+    `without` are ids of turns to leave out of `here`, the conversation that is going on; empty means the one searched.
     """
 
     text: str
@@ -322,7 +291,7 @@ class Example:
 class ExampleHit:
     """An example that was found."""
 
-    example: Example
+    exemplar: Example
     similarity: float
 
 
@@ -330,7 +299,7 @@ class ExampleHit:
 class Recollection:
     """An identity with the last turns of a conversation, oldest first.
 
-    `stale_s` is above 0 when the database is away: the age of what is told. `user_generation` tells a user from an
+    `stale_s` is above 0 when the database is away: the age of what is told. `person_generation` tells a user from an
     earlier one of the same name; it is empty for a user who is not known yet.
     """
 
@@ -339,7 +308,8 @@ class Recollection:
     turns: tuple[Turn, ...]
     trajectory: Trajectory
     stale_s: float = 0.0
-    user_generation: str = ""
+    person_generation: str = ""
+    ontology_hash: str = ""
 
 
 @dataclass(frozen=True)
@@ -398,6 +368,24 @@ class Conversation:
 
 
 @dataclass(frozen=True)
+class Card:
+    """The store: its engines, the sentence embedding, and the ontology."""
+
+    backend: str
+    model: str
+    digest: str
+    ontology_hash: str
+
+
+@dataclass(frozen=True)
+class Store:
+    """The store's card, and why it did not answer when it was asked last; empty when it did."""
+
+    card: Card
+    problem: str
+
+
+@dataclass(frozen=True)
 class Rating:
     """A rating of a turn; each scale is 1 (poor) to 5 (excellent)."""
 
@@ -416,6 +404,22 @@ class TurnRecord:
     identity: str
     user: str
     ratings: tuple[Rating, ...] = ()
+
+
+class TurnOrder(StrEnum):
+    """Order of a list of turns; unspecified is the newest first."""
+
+    UNSPECIFIED = "unspecified"
+    NEWEST_FIRST = "newest_first"
+    OLDEST_FIRST = "oldest_first"
+
+
+class TurnGroup(StrEnum):
+    """What turns are counted by."""
+
+    USER_EMOTION = "user_emotion"
+    REPLY_EMOTION = "reply_emotion"
+    VARIANT = "variant"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from cachetools import TTLCache
@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from perception.text import SentenceReader
 from services.common.inference import InferenceQueue
-from services.common.weights import digest_of
-from services.memory import blobs
+from services.common.weights import digest_of as digest_of_files
+from services.memory.domain import digest_of
 
-CACHED_MAX = 64
-"""A turn's text is searched by first and kept a moment later."""
-
-AT_ONCE = 16
-"""Texts that are embedded before another caller's turn."""
+CACHED_MAX, AT_ONCE = 64, 16
+"""Cached vectors: a text is searched by first, kept a moment later. Texts embedded before another caller's turn."""
 
 Vectors = NDArray[np.float32]
 
@@ -38,17 +35,13 @@ class Embedder(Protocol):
 
 
 class SentenceEmbedder:
-    """MiniLM by `perception.text`: English, the first 256 tokens of a text.
-
-    Raises:
-        FileNotFoundError: A file of the model is missing below `models_dir`.
-    """
+    """MiniLM by `perception.text`: English, the first 256 tokens of a text."""
 
     model = "all-MiniLM-L6-v2, 8-bit"
 
     def __init__(self, models_dir: Path) -> None:
         folder = models_dir / "minilm"
-        self.digest = digest_of(folder / "model.onnx", folder / "tokenizer.json")
+        self.digest = digest_of_files(folder / "model.onnx", folder / "tokenizer.json")
         self._reader = SentenceReader(models_dir)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -57,13 +50,7 @@ class SentenceEmbedder:
 
 
 class Embedding:
-    """Embeds texts for coroutines.
-
-    Args:
-        embedder: The model.
-        queue: Its queue.
-        keep_s: Seconds that a vector is cached.
-    """
+    """Embeds texts for coroutines; vectors are cached for `keep_s` seconds."""
 
     def __init__(self, embedder: Embedder, queue: InferenceQueue, keep_s: float) -> None:
         self.model, self.digest = embedder.model, embedder.digest
@@ -77,23 +64,17 @@ class Embedding:
 
     async def of_all(self, texts: Sequence[str]) -> list[Vectors | None]:
         """Return the vector of each text; None for one without words, or whose vector has no direction."""
-        found: dict[str, Vectors | None] = {}
-        names = [blobs.digest_of(text.encode()) for text in texts]
-        missing = {name: text for name, text in zip(names, texts, strict=True) if name not in self.cache}
-        found.update({name: self.cache[name] for name in names if name in self.cache})
+        names = [digest_of(text.encode()) for text in texts]
+        found = {name: self.cache[name] for name in names if name in self.cache}
+        missing = [(name, text) for name, text in zip(names, texts, strict=True) if name not in found]
         for start in range(0, len(missing), AT_ONCE):
-            batch = dict(list(missing.items())[start : start + AT_ONCE])
-            worded = [name for name, text in batch.items() if any(letter.isalnum() for letter in text)]
-            vectors = await self._embedded([batch[name] for name in worded])
-            found |= dict.fromkeys(batch) | dict(zip(worded, vectors, strict=True))
-        self.cache.update({name: found[name] for name in names[-CACHED_MAX:]})
-        return [found[name] for name in names]
-
-    async def _embedded(self, texts: Sequence[str]) -> list[Vectors | None]:
-        if not texts:
-            return []
-        rows = await self._queue.run(lambda: self._embedder.embed(texts))
-        return [_unit(row) for row in rows]
+            worded = [each for each in missing[start : start + AT_ONCE] if any(letter.isalnum() for letter in each[1])]
+            rows: Any = (
+                await self._queue.run(lambda: self._embedder.embed([text for _, text in worded])) if worded else []
+            )  # noqa: B023
+            found |= {name: _unit(row) for (name, _), row in zip(worded, rows, strict=True)}
+        self.cache.update({name: found.get(name) for name in names[-CACHED_MAX:]})
+        return [found.get(name) for name in names]
 
 
 def _unit(vector: Vectors) -> Vectors | None:

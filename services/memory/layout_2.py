@@ -1,204 +1,249 @@
-"""Reader of stores of layout 2: whole objects in a folder or an S3 bucket, as earlier versions kept them.
+"""Import of stores of layout 2: whole objects in a folder or a bucket, as versions before the database kept them.
 
-It writes nothing, and reads one thing at a time. Stop every service that uses the store first. Records are dicts, as
-stored. Left out are vectors, expired turns, leftovers of killed writers, files that no identity names, and generations
-whose erasure has begun. Every function raises `Damaged` for an object whose SHA-256 does not match.
+Stop every service that uses the old store first; nothing is written to it. Left out are vectors (texts are embedded
+anew), expired turns, what killed writers left, files that no identity names, and what an erasure had begun with. A
+record is its SHA-256 in the first line, then JSON. An identity is brought in as out of an archive of format 2.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
-from services.common.errors import FailedPrecondition
-from services.memory import layout_2_source as objects
-from services.memory.layout_2_source import Record, Source, name_of
+from services.common.errors import AlreadyExists, Damaged, FailedPrecondition
+from services.common.tar import Member
+from services.memory.archive import ABOUT, LINES_MAX, earlier
+from services.memory.blobs import Blobs, FolderBlobs, new_key
+from services.memory.domain import EmotionBank, Example, Generator, Identity, Retention, digest_of
+from services.memory.memory import Memory
+from services.memory.s3 import S3Blobs
+from services.memory.schema import audits, derived_data, removed_identities
+from services.memory.session import Session
+from services.memory.settings import MemorySettings
 
-_LAYOUT = b'{"version": 2}'
-_CLIPS = ("speech", "video")
+LAYOUT = b'{"version": 2}'
 
-
-@dataclass(frozen=True)
-class Identity:
-    """An identity of a tenant: `generation` is this addition of its id, `head` the record of its newest version."""
-
-    tenant: str
-    id: str
-    generation: str
-    head: Record
-
-    @property
-    def folder(self) -> str:
-        """Folder of everything of this generation."""
-        return f"tenants/{self.tenant}/kept/{self.id}/{self.generation}/"
+Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class User:
-    """A user of an identity: of kind "p" with the handle `name`, of kind "c" known in the conversation `name` only."""
-
-    identity: Identity
-    kind: str
-    name: str
-    generation: str
-
-    @property
-    def folder(self) -> str:
-        """Folder of the user's turns with this identity."""
-        return f"{self.identity.folder}people/{self.kind}-{self.name}-{self.generation}/"
-
-
-def check_layout(source: Source) -> None:
-    """Check that a store has layout 2.
+class Store:
+    """A store of layout 2; the names of all its objects are held in memory.
 
     Raises:
         FailedPrecondition: It has another layout, or none.
     """
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._modified_s = {entry.key: entry.modified_s for entry in blobs.list("")}
+        self._keys = sorted(self._modified_s)
+        if (found := blobs.get("layout")) != LAYOUT:
+            says = f"its object 'layout' says {found[:80]!r}" if found else "it has no object 'layout'"
+            raise FailedPrecondition(f"this is no store of layout 2: {says}; name one of {LAYOUT.decode()}")
+
+    def keys(self, folder: str) -> list[str]:
+        """Return the keys below a folder, ascending."""
+        start = bisect_left(self._keys, folder)
+        return self._keys[start : bisect_left(self._keys, folder[:-1] + "0", start)]  # "0" follows "/"
+
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders directly in a folder."""
+        return sorted({key.removeprefix(folder).split("/")[0] for key in self.keys(folder)})
+
+    def last_written(self, folder: str) -> list[str]:
+        """Return the keys below a folder, the one that was written last at the end."""
+        return sorted(self.keys(folder), key=lambda key: (self._modified_s[key], key))
+
+    def content(self, key: str, digest: str = "") -> bytes:
+        """Return an object with the SHA-256 `digest`, or without that sealed by its first line.
+
+        Raises:
+            Damaged: It is missing, or another.
+        """
+        stored = self._blobs.get(key)
+        seal, _, body = (digest.encode(), b"", stored) if digest else (stored or b"").partition(b"\n")
+        if body is None or hashlib.sha256(body).hexdigest().encode() != seal:
+            problem = "its SHA-256 does not match" if stored else "it is missing"
+            raise Damaged(
+                f"stored object {key!r} is damaged: {problem}; restore it from a backup, or remove what it is of"
+            )
+        return body
+
+    def record(self, key: str) -> Record:
+        """Return the record in an object; empty without one."""
+        found: Record = json.loads(self.content(key)) if key in self._modified_s else {}
+        return found
+
+    def records(self, folder: str) -> Iterator[Record]:
+        """Yield the records below a folder."""
+        return (self.record(key) for key in self.keys(folder))
+
+
+async def import_store(memory: Memory, source: str, settings: MemorySettings) -> AsyncIterator[str]:
+    """Bring in a store and yield what was done; an identity that is there already is left alone.
+
+    Args:
+        memory: Where to.
+        source: The old folder, or the name of the old bucket at the endpoint of the settings.
+        settings: Of the memory.
+    """
+    if Path(source).is_dir():
+        store = Store(FolderBlobs(Path(source) / "objects"))
+    elif settings.s3_endpoint:
+        store = Store(S3Blobs(settings.model_copy(update={"s3_bucket": source, "s3_create_bucket": False})))
+    else:
+        raise FailedPrecondition(f"--from: {source!r} is no folder; for a bucket set E3RG_MEMORY_S3_ENDPOINT")
+    for tenant in sorted({*store.folders("tenants/"), *store.folders("retentions/")}):
+        for line in await _tenant(memory, store, tenant):
+            yield line
+        erased = _erased(store, tenant)
+        for key in store.keys(f"tenants/{tenant}/identities/"):
+            head = store.record(key)
+            folder = f"tenants/{tenant}/kept/{head['id']}/{head['generation']}/"
+            if erased.isdisjoint((f"i-{head['id']}", folder)):
+                yield f"{tenant}: identity {head['id']}: {await _identity(memory, store, tenant, head, folder, erased)}"
+    await memory.erasure.drain()
+
+
+async def _tenant(memory: Memory, store: Store, tenant: str) -> list[str]:
+    """Bring in what is of no identity; return what was done."""
+    folder, count = f"tenants/{tenant}/", 0
+    if retention := store.record(f"retentions/{tenant}"):
+        await memory.retentions.set(tenant, Retention(**retention))
+    for bank in store.records(f"{folder}banks/"):
+        names = tuple(bank["face_classes"]), tuple(bank["voice_styles"])
+        await memory.identities.put_bank(tenant, EmotionBank(bank["name"], *names))
+    for member in _emotions(store, folder):
+        _, generator, name = member.name.split("/")
+        await memory.references.put_emotion(tenant, "", Generator(generator), name, member.media_type, member.content)
+    for example in store.records(f"{folder}exemplars/items/"):
+        await memory.examples.put(tenant, "", [Example(**{**example, "id": ""})])
+        count += 1
+    now_s = memory.storage.clock()
+    records = [{**each, "done_at_s": each["done_at_s"] or now_s} for each in store.records(f"{folder}audits/")]
+
+    async def work(session: Session) -> None:
+        for audit in records:
+            id_ = digest_of(audit["id"].encode())[:32]
+            await session.add_new(audits, **{**audit, "id": id_}, tenant=tenant, erased_ids=[])
+        for key in store.keys(f"{folder}removed/"):
+            await session.add_new(removed_identities, tenant=tenant, name=_name(key))
+
+    await memory.storage.write(tenant, work)
+    return [f"{tenant}: {count} examples, {len(records)} records of erasures"]
+
+
+async def _identity(memory: Memory, store: Store, tenant: str, head: Record, folder: str, erased: set[str]) -> str:
+    """Bring in an identity; return what was done."""
+    importing = memory.archive.importing(tenant, head["id"])
+    turns = 0
     try:
-        content = source.read("layout")
-    except KeyError as error:
-        raise FailedPrecondition("the store has no object 'layout': name a store of layout 2") from error
-    if content != _LAYOUT:
-        raise FailedPrecondition(f"the store's object 'layout' says {content[:80]!r}: name one of {_LAYOUT.decode()}")
+        for member in _members(store, tenant, head, folder, erased):
+            await importing.put(member)
+            turns += member.content.count(b"\n") if "/turns/" in member.name else 0
+        identity = await importing.end()
+    except AlreadyExists:
+        return "is there already, left alone"
+    except BaseException:
+        await importing.withdraw()
+        raise
+    await _derived(memory, store, tenant, identity, folder)
+    return f"{identity.version} versions, {turns} turns"
 
 
-def tenants(source: Source) -> Iterator[str]:
-    """Yield the names of all tenants."""
-    yield from sorted({*source.folders("tenants/"), *(name_of(key) for key, _ in source.keys("retentions/"))})
+def _members(store: Store, tenant: str, head: Record, folder: str, erased: set[str]) -> Iterator[Member]:
+    """Yield an identity as the members of an archive."""
+    yield _about(ABOUT, head)
+    for each in head["references"]:
+        content = store.content(f"{folder}references/{each['digest']}-{each['since']}", each["digest"])
+        yield Member(f"references/{each['digest']}", content)
+    for version in range(1, head["version"]):
+        yield _about(earlier(version), store.record(f"{folder}versions/{version:010d}"))
+    yield from _emotions(store, folder)
+    yield from _lines("exemplars/", [{**each, "id": ""} for each in store.records(f"{folder}exemplars/items/")])
+    for found in store.folders(f"{folder}people/"):
+        person, _, generation = found.rpartition("-")
+        known = store.record(f"tenants/{tenant}/persons/{person}")
+        if known == {"generation": generation} and f"tenants/{tenant}/persons-of/{found}/" not in erased:
+            yield from _person(store, f"{folder}people/{found}/", f"people/{person}/")
 
 
-def retention(source: Source, tenant: str) -> Record | None:
-    """Return the days that a tenant's things are kept; None for ever."""
-    return objects.optional_record(source, f"retentions/{tenant}")
+def _person(store: Store, folder: str, name: str) -> Iterator[Member]:
+    """Yield turns, oldest first, then clips, of one kind the one that was written last."""
+    said: list[Record] = []
+    clips: dict[str, tuple[str, str]] = {}
+    for conversation in store.folders(f"{folder}turns/"):
+        for key in reversed(store.keys(f"{folder}turns/{conversation}/")):  # Places count down.
+            placed = _name(key)
+            if store.record(f"{folder}turn-ids/{conversation}/{placed.partition('-')[2]}").get("countdown") == 0:
+                continue  # It has expired, and a sweep was cut short.
+            timings = store.record(f"{folder}timings/{conversation}/{placed}")
+            turn = store.record(key) | {"conversation": conversation, "clips": []}
+            said.append({"placed": placed, "turn": turn | ({"timings_s": timings["seconds"]} if timings else {})})
+        for key in store.last_written(f"{folder}clips/{conversation}/"):
+            placed, kind, digest = _name(key).rsplit("-", 2)
+            clips[f"{conversation}/{placed}/{kind}"] = key, digest
+    yield from _lines(f"{name}turns/", said)
+    there = {f"{each['turn']['conversation']}/{each['placed']}" for each in said}
+    for clip, (key, digest) in sorted(clips.items()):
+        if clip.rpartition("/")[0] in there:
+            yield Member(f"{name}clips/{clip}", store.content(key, digest))
 
 
-def banks(source: Source, tenant: str) -> Iterator[Record]:
-    """Yield the emotion banks of a tenant, by name; the default bank is not stored."""
-    return objects.records(source, f"tenants/{tenant}/banks/")
+async def _derived(memory: Memory, store: Store, tenant: str, identity: Identity, folder: str) -> None:
+    """Bring in what models derived from the files that the identity still has."""
+    for key in store.keys(f"{folder}derived/"):
+        kind, (source, _, model_digest) = key.split("/")[-2], _name(key).partition("-")
+        if source not in _sources([each.digest for each in identity.references if each.kind == kind]):
+            continue
+        content, now_s = store.content(key), memory.storage.clock()
+        digest = digest_of(content)
+        stored = new_key(tenant, f"identities/{identity.generation}", digest)
+        media = {"key": stored, "digest": digest, "size_bytes": len(content), "created_at_s": now_s}
+        about = {"kind": kind, "source": source, "model_digest": model_digest, "identity_id": identity.generation}
+        row = media | about
+        await memory.storage.keep(
+            tenant,
+            [(stored, content)],
+            lambda session, row=row: session.add(derived_data, **row),  # type: ignore[misc]
+        )
 
 
-def audits(source: Source, tenant: str) -> Iterator[Record]:
-    """Yield the records of erasures, newest first; `done_at_s` is 0 where one was cut short."""
-    return objects.records(source, f"tenants/{tenant}/audits/")
+def _sources(digests: Sequence[str]) -> set[str]:
+    """Return the digests under which is kept what was derived from some of these files, in their order."""
+    several = (some for count in range(2, len(digests) + 1) for some in combinations(digests, count))
+    return {*digests, *(digest_of("".join(some).encode()) for some in several)}
 
 
-def removed(source: Source, tenant: str) -> Iterator[str]:
-    """Yield the ids of ready identities that were erased and must stay away."""
-    return (name_of(key) for key, _ in source.keys(f"tenants/{tenant}/removed/"))
+def _emotions(store: Store, folder: str) -> Iterator[Member]:
+    for key in store.keys(f"{folder}emotions/"):
+        media_type, _, content = store.content(key).partition(b"\n")
+        yield Member(key.removeprefix(folder), content, media_type.decode())
 
 
-def examples(source: Source, owner: str | Identity) -> Iterator[Record]:
-    """Yield the examples of a tenant or of an identity, by id."""
-    return objects.records(source, f"{_folder(owner)}exemplars/items/")
+def _about(name: str, head: Record) -> Member:
+    """Return the member that describes an identity at one version."""
+    about = {**head, "format": "e3rg identity", "version": 2, "identity_version": head["version"]}
+    return Member(name, json.dumps(about).encode())
 
 
-def emotion_references(source: Source, owner: str | Identity) -> Iterator[tuple[Record, bytes]]:
-    """Yield the emotional references of a tenant or of an identity: generator, name, media_type; and the content."""
-    for key, _ in source.keys(f"{_folder(owner)}emotions/"):
-        media_type, _, content = objects.sealed_content(source, key).partition(b"\n")
-        yield {"generator": key.split("/")[-2], "name": name_of(key), "media_type": media_type.decode()}, content
+def _lines(folder: str, lines: Sequence[Record]) -> Iterator[Member]:
+    for number, start in enumerate(range(0, len(lines), LINES_MAX)):
+        content = b"".join(json.dumps(line).encode() + b"\n" for line in lines[start : start + LINES_MAX])
+        yield Member(f"{folder}{number:06d}", content)
 
 
-def identities(source: Source, tenant: str) -> Iterator[Identity]:
-    """Yield the identities of a tenant, by id."""
-    erased = _erased(source, tenant)
-    for key, _ in source.keys(f"tenants/{tenant}/identities/"):
-        head = objects.record_of(source, key)
-        if head["id"] != name_of(key):
-            raise objects.damaged(key, f"it is the head of {head['id']!r}")
-        identity = Identity(tenant, head["id"], head["generation"], head)
-        if erased.isdisjoint((f"i-{identity.id}", identity.folder)):
-            yield identity
-
-
-def versions(source: Source, identity: Identity) -> Iterator[Record]:
-    """Yield all versions of an identity, oldest first; earlier ones may name references that are gone."""
-    for version in range(1, identity.head["version"]):
-        yield objects.record_of(source, f"{identity.folder}versions/{version:010d}")
-    yield identity.head
-
-
-def references(source: Source, identity: Identity) -> Iterator[tuple[Record, bytes]]:
-    """Yield the references of the newest version, in its order, each with its content."""
-    for each in identity.head["references"]:
-        key = f"{identity.folder}references/{each['digest']}-{each['since']}"
-        yield each, objects.content_of(source, key, each["digest"])
-
-
-def derived(source: Source, identity: Identity) -> Iterator[tuple[Record, bytes]]:
-    """Yield what models derived of the newest version: kind, reference_digests, model_digest; and the content."""
-    for kind in ("portrait", "voice", "film"):
-        digests = [each["digest"] for each in identity.head["references"] if each["kind"] == kind]
-        for key, _ in source.keys(f"{identity.folder}derived/{kind}/"):
-            digest, _, model_digest = name_of(key).partition("-")
-            if found := _derived_from(digest, digests):
-                row = {"kind": kind, "reference_digests": list(found), "model_digest": model_digest}
-                yield row, objects.sealed_content(source, key)
-
-
-def users(source: Source, identity: Identity) -> Iterator[User]:
-    """Yield the users of an identity who are known."""
-    folder, erased = f"tenants/{identity.tenant}/", _erased(source, identity.tenant)
-    for found in source.folders(f"{identity.folder}people/"):
-        name, _, generation = found.rpartition("-")
-        head = objects.optional_record(source, f"{folder}persons/{name}")
-        if head == {"generation": generation} and f"{folder}persons-of/{found}/" not in erased:
-            yield User(identity, name[0], name[2:], generation)
-
-
-def conversations(source: Source, user: User) -> Iterator[str]:
-    """Yield the names of a user's conversations."""
-    return source.folders(f"{user.folder}turns/")
-
-
-def turns(source: Source, user: User, conversation: str) -> Iterator[tuple[Record, dict[str, bytes]]]:
-    """Yield the turns of a conversation, oldest first (keys descend), each with its clips by kind: speech, video."""
-    timings = {name_of(key): key for key, _ in source.keys(f"{user.folder}timings/{conversation}/")}
-    clips = _last_clips(source, f"{user.folder}clips/{conversation}/")
-    for key, _ in sorted(source.keys(f"{user.folder}turns/{conversation}/"), reverse=True):
-        placed = name_of(key)
-        place = objects.optional_record(source, f"{user.folder}turn-ids/{conversation}/{placed.partition('-')[2]}")
-        if place and place["countdown"] == 0:
-            continue  # It has expired, and a sweep was cut short.
-        record = objects.record_of(source, key) | {"conversation": conversation}
-        if placed in timings:
-            record["timings_s"] = objects.record_of(source, timings[placed])["seconds"]
-        kept = sorted(clips.get(placed, {}).items())
-        yield record, {kind: objects.content_of(source, clip, clip[-64:]) for kind, clip in kept}
-
-
-def _folder(owner: str | Identity) -> str:
-    return owner.folder if isinstance(owner, Identity) else f"tenants/{owner}/"
-
-
-def _erased(source: Source, tenant: str) -> set[str]:
+def _erased(store: Store, tenant: str) -> set[str]:
     """Return the folders whose erasure has begun, and the names of marks of erasures that are not done."""
     erased: set[str] = set()
-    for key, _ in source.keys(f"erasing/{tenant}/"):
-        mark = objects.record_of(source, key)
-        erased.update(mark["folders"], () if mark["audit"]["done_at_s"] else (name_of(key),))
+    for key in store.keys(f"erasing/{tenant}/"):
+        mark = store.record(key)
+        erased.update(mark["folders"], () if mark["audit"]["done_at_s"] else (_name(key),))
     return erased
 
 
-def _derived_from(digest: str, references: Sequence[str]) -> tuple[str, ...]:
-    """Return the references that a key of derived data means: one, or the SHA-256 of the digests of several."""
-    for count in range(1, len(references) + 1):
-        for some in combinations(references, count):
-            if digest == (some[0] if count == 1 else hashlib.sha256("".join(some).encode()).hexdigest()):
-                return some
-    return ()
-
-
-def _last_clips(source: Source, prefix: str) -> dict[str, dict[str, str]]:
-    """Return the key of the clip that was written last, by place and kind."""
-    last: dict[str, dict[str, str]] = {}
-    for key, _ in sorted(source.keys(prefix), key=lambda found: (found[1], found[0])):
-        placed, kind, _ = (["", "", *name_of(key).rsplit("-", 2)])[-3:]
-        if not placed or kind not in _CLIPS:
-            raise objects.damaged(key, "its name is not that of a clip")
-        last.setdefault(placed, {})[kind] = key
-    return last
-
-
-async def import_store(memory, source, settings):  # type: ignore
-    yield ""
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]

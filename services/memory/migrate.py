@@ -33,7 +33,7 @@ async def migrate(settings: DatabaseSettings, revision: str = "head", versions: 
     Raises:
         FailedPrecondition: On PostgreSQL, when the extension `vector` is missing.
     """
-    engine = engine_of(settings, settings.owner_url, creates=True)
+    engine = engine_of(settings, settings.owner_url, is_creating=True)
     config = _config(versions)
     try:
         async with engine.connect() as plain:

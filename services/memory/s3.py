@@ -1,6 +1,7 @@
 """Object storage in an S3 bucket, by the public methods of the `minio` client."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from secrets import token_hex
@@ -12,8 +13,8 @@ from minio.commonconfig import ENABLED
 from minio.credentials.credentials import Credentials
 from minio.credentials.providers import Provider
 from minio.deleteobjects import DeleteObject
-from minio.error import InvalidResponseError, MinioException, S3Error, ServerError
-from urllib3.exceptions import HTTPError
+from minio.error import MinioException, S3Error
+from urllib3.exceptions import HTTPError, MaxRetryError
 
 from services.common.errors import FailedPrecondition, NotReady, Overloaded
 from services.memory.blobs import IMPORT, Entry
@@ -52,16 +53,10 @@ class Keys(Provider):
         self._settings = settings
 
     def retrieve(self) -> Credentials:
-        """Return both keys.
-
-        Raises:
-            NotReady: A file cannot be read, or is empty.
-        """
+        """Return both keys; `NotReady` when a file cannot be read, or is empty."""
         settings = self._settings
-        return Credentials(
-            settings.s3_access_key.get_secret_value() or _text(settings.s3_access_key_file),
-            settings.s3_secret_key.get_secret_value() or _text(settings.s3_secret_key_file),
-        )
+        access = settings.s3_access_key.get_secret_value() or _text(settings.s3_access_key_file)
+        return Credentials(access, settings.s3_secret_key.get_secret_value() or _text(settings.s3_secret_key_file))
 
 
 class S3Blobs:
@@ -87,27 +82,23 @@ class S3Blobs:
         )
 
     def put(self, key: str, content: bytes) -> None:
-        """See the port."""
+        """Write an object in one request; see the port."""
         self._ask(f"PUT {key}", lambda: self._client.put_object(self._bucket, key, BytesIO(content), len(content)))
 
     def get(self, key: str) -> bytes | None:
-        """See the port."""
+        """Read an object; see the port."""
 
         def read() -> bytes:
-            response = self._client.get_object(self._bucket, key)
-            try:
+            with closing(self._client.get_object(self._bucket, key)) as response:
                 return response.read()
-            finally:
-                response.close()
-                response.release_conn()
 
         try:
             return self._ask(f"GET {key}", read)
-        except _MissingError:
+        except KeyError:
             return None
 
     def delete(self, keys: Sequence[str]) -> None:
-        """See the port."""
+        """Delete objects, a thousand in a request; see the port."""
 
         def remove() -> None:
             for error in self._client.remove_objects(self._bucket, map(DeleteObject, keys)):
@@ -116,14 +107,15 @@ class S3Blobs:
         self._ask(f"DELETE {len(keys)} objects", remove)
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        """See the port."""
-        found = self._ask("LIST", lambda: iter(self._client.list_objects(self._bucket, prefix, recursive=True)))
-        while each := self._ask(f"LIST {prefix}", lambda: next(found, None)):
+        """Yield objects by key; see the port."""
+        found = self._client.list_objects(self._bucket, prefix, recursive=True)
+        # Not asked again after a failure: a generator that has failed looks as if it had ended.
+        while each := self._ask(f"LIST {prefix}", lambda: next(found, None), attempts=1):
             modified_s = each.last_modified.timestamp() if each.last_modified else 0.0
             yield Entry(each.object_name or "", each.size or 0, modified_s)
 
     def check(self) -> None:
-        """See the port; makes the bucket where that is allowed."""
+        """Make the bucket where that is allowed, and try it; see the port."""
         if self._settings.s3_create_bucket and not self._ask("HEAD", lambda: self._client.bucket_exists(self._bucket)):
             self._ask("MAKE", lambda: self._client.make_bucket(self._bucket, self._settings.s3_region))
         if self._ask("versioning", lambda: self._client.get_bucket_versioning(self._bucket)).status == ENABLED:
@@ -136,39 +128,33 @@ class S3Blobs:
         self.put(key, b"probe")
         self.delete([key])
 
-    def _ask(self, what: str, call: Callable[[], Result]) -> Result:
+    def _ask(self, what: str, call: Callable[[], Result], attempts: int = ATTEMPTS) -> Result:
         """Return the answer to a request; one that was cut is sent again.
 
         Raises:
             NotReady: The storage cannot be reached, or refuses; the message says why and what to do.
             Overloaded: It is full.
+            KeyError: There is no such object.
         """
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             try:
                 return call()
             except S3Error as error:
                 if error.code in ("NoSuchKey", "NoSuchObject"):
-                    raise _MissingError from error
+                    raise KeyError(what) from error
                 if error.code in _FULL or error.response.status == 507:
-                    problem = (
-                        f"the object storage at {self._place} is full ({error.code}); nothing of this call is kept"
-                    )
-                    raise Overloaded(f"{problem}; erase something or make room", None) from error
-                if attempt == ATTEMPTS or error.response.status < 500:
-                    remedy = _REMEDIES.get(error.code or "", "its log says why")
-                    raise NotReady(
-                        f"the object storage at {self._place} refuses {what} ({error.code}): {remedy}"
-                    ) from error
-            except (HTTPError, OSError, ServerError, InvalidResponseError, MinioException, ValueError) as error:
-                if attempt == ATTEMPTS or isinstance(error, urllib3.exceptions.MaxRetryError):
-                    reason = getattr(error, "reason", None) or error
-                    problem = f"cannot be reached ({type(reason).__name__} at {what})"
-                    raise NotReady(f"the object storage at {self._place} {problem}; retry") from error
+                    problem = f"is full ({error.code}); nothing of this call is kept; erase something or make room"
+                    raise Overloaded(f"the object storage at {self._place} {problem}", None) from error
+                problem = f"refuses {what} ({error.code}): {_REMEDIES.get(error.code or '', 'its log says why')}"
+                is_last = attempt == attempts or error.response.status < 500
+                cause: Exception = error
+            except (HTTPError, OSError, MinioException, ValueError) as error:
+                reason = getattr(error, "reason", None) or error
+                problem = f"cannot be reached ({type(reason).__name__} at {what}); retry"
+                is_last, cause = attempt == attempts or isinstance(error, MaxRetryError), error
+            if is_last:
+                raise NotReady(f"the object storage at {self._place} {problem}") from cause
         raise AssertionError("unreachable")
-
-
-class _MissingError(Exception):
-    """The object is not there."""
 
 
 def _text(file: Path | None) -> str:

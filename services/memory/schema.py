@@ -1,6 +1,7 @@
 """Tables of the memory, the same on SQLite and PostgreSQL. `migrations/` creates them."""
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine, UserDefinedType
+
+from services.memory import domain
 
 DIMENSIONS = 384
 """Of the embeddings; the column on PostgreSQL has so many."""
@@ -61,9 +64,9 @@ class Embedding(TypeDecorator[Vector]):
 
     def process_bind_param(self, value: Vector | None, dialect: Dialect) -> Any:
         """Return the vector as the engine takes it."""
-        if value is None or dialect.name != "postgresql":
-            return None if value is None else value.astype("<f2").tobytes()
-        return vector_text(value)
+        if value is None:
+            return None
+        return vector_text(value) if dialect.name == "postgresql" else value.astype("<f2").tobytes()
 
 
 def vector_text(value: Vector) -> str:
@@ -80,334 +83,256 @@ metadata = MetaData(
     }
 )
 
-_ID = String(32)
-_NAME = String(63)
-_DIGEST = String(64)
+_ID, _NAME, _DIGEST = String(32), String(63), String(64)
 _BIG = BigInteger().with_variant(Integer, "sqlite")
 _JSON = JSON().with_variant(JSONB(), "postgresql")
+_TYPES: dict[Any, TypeEngine[Any]] = {str: Text(), int: Integer(), float: Double(), bytes: LargeBinary()}
+
+
+def _col(name: str, kind: Any, **options: Any) -> Column[Any]:
+    return Column(name, kind, **{"nullable": False, **options})
+
+
+def _of(kind: type[Any], *left_out: str) -> list[Column[Any]]:
+    """Return a column for each field of a dataclass; what is no plain value is JSON."""
+    hints = get_type_hints(kind)
+    types = {each.name: hints[each.name] for each in fields(kind) if each.name not in left_out}
+    plain = {name: str if isinstance(hint, type) and issubclass(hint, str) else hint for name, hint in types.items()}
+    return [_col(name, _TYPES.get(hint, _JSON)) for name, hint in plain.items()]
+
+
+def _to(target: str, name: str, kind: TypeEngine[Any] = _ID, **options: Any) -> Column[Any]:
+    """Return a column that refers to another table's, and goes with its row."""
+    return Column(name, kind, ForeignKey(target, ondelete="CASCADE"), **{"nullable": False, **options})
 
 
 def _tenant() -> Column[Any]:
-    return Column("tenant", _NAME, ForeignKey("tenants.tenant", ondelete="CASCADE"), nullable=False, index=True)
+    return _to("tenants.tenant", "tenant", _NAME, index=True)
 
 
-def _identity(nullable: bool = False) -> Column[Any]:
-    target = ForeignKey("identities.id", ondelete="CASCADE")
-    return Column("identity_id", _ID, target, nullable=nullable, index=True)
+def _count(*names: str) -> list[Column[Any]]:
+    return [_col(name, _BIG, server_default="0") for name in names]
 
 
 def _media() -> list[Column[Any]]:
-    """Columns of a row that names an object; a trigger puts its key into `outbox` when the row goes."""
-    return [
-        Column("key", Text, primary_key=True),
-        Column("digest", _DIGEST, nullable=False),
-        Column("size_bytes", BigInteger, nullable=False),
-        Column("created_at_s", Double, nullable=False),
-    ]
+    """Return the columns of a row that names an object; a trigger puts its key into `outbox` when the row goes."""
+    media = _col("digest", _DIGEST), _col("size_bytes", BigInteger), _col("created_at_s", Double)
+    return [_col("key", Text, primary_key=True), *media, _tenant()]
+
+
+def _of_version(name: str, kind: type[Any]) -> Table:
+    keys = _col("identity_id", _ID, primary_key=True), _col("version", Integer, primary_key=True)
+    versions = [f"identity_versions.{column.name}" for column in keys]
+    whose = ForeignKeyConstraint([column.name for column in keys], versions, ondelete="CASCADE")
+    return Table(name, metadata, *keys, _col("position", Integer, primary_key=True), _tenant(), *_of(kind), whose)
+
+
+def _unique_of_owner(table: Table, *columns: str) -> None:
+    """Make columns unique for each owner: an identity, or without one its tenant."""
+    owner = table.c.tenant, func.coalesce(table.c.identity_id, text("''"))
+    Index(f"uq_{table.name}_owner", *owner, *(table.c[column] for column in columns), unique=True)
 
 
 tenants = Table(
     "tenants",
     metadata,
-    Column("tenant", _NAME, primary_key=True),
-    Column("turns_days", Integer, nullable=False, server_default="0"),
-    Column("clips_days", Integer, nullable=False, server_default="0"),
-    Column("derived_days", Integer, nullable=False, server_default="0"),
-    Column("audits_days", Integer, nullable=False, server_default="0"),
+    _col("tenant", _NAME, primary_key=True),
+    *(_col(each.name, Integer, server_default="0") for each in fields(domain.Retention)),
     # On SQLite, triggers count rows here: a cached matrix is stale when a count differs (`search.py`).
-    Column("examples_added", _BIG, nullable=False, server_default="0"),
-    Column("examples_removed", _BIG, nullable=False, server_default="0"),
+    *_count("examples_added", "examples_removed"),
 )
-
 users = Table(
     "users",
     metadata,
-    Column("id", _ID, primary_key=True),
+    _col("id", _ID, primary_key=True),
     _tenant(),
     # "user", or "conversation" for one who is known in the conversation of this name only.
-    Column("kind", String(16), nullable=False),
-    Column("name", _NAME, nullable=False),
-    Column("created_at_s", Double, nullable=False),
-    Column("embeddings_added", _BIG, nullable=False, server_default="0"),
-    Column("embeddings_removed", _BIG, nullable=False, server_default="0"),
+    _col("kind", String(16)),
+    _col("name", _NAME),
+    _col("created_at_s", Double),
+    *_count("embeddings_added", "embeddings_removed"),
     # On PostgreSQL: whether embeddings of this user are in the approximate index.
-    Column("is_indexed", Boolean, nullable=False, server_default=false()),
+    _col("is_indexed", Boolean, server_default=false()),
     UniqueConstraint("tenant", "kind", "name"),
 )
-
 emotion_banks = Table(
     "emotion_banks",
     metadata,
-    Column("tenant", _NAME, ForeignKey("tenants.tenant", ondelete="CASCADE"), primary_key=True),
-    Column("name", _NAME, primary_key=True),
-    Column("face_classes", _JSON, nullable=False),
-    Column("voice_styles", _JSON, nullable=False),
+    _to("tenants.tenant", "tenant", _NAME, primary_key=True),
+    _col("name", _NAME, primary_key=True),
+    *_of(domain.EmotionBank, "name"),
 )
-
 identities = Table(
     "identities",
     metadata,
-    Column("id", _ID, primary_key=True),
+    _col("id", _ID, primary_key=True),
     _tenant(),
     # NULL while an import is under way: nobody finds it before all of it is there.
-    Column("name", _NAME),
-    Column("version", Integer, nullable=False),
-    Column("created_at_s", Double, nullable=False),
+    _col("name", _NAME, nullable=True),
+    _col("version", Integer),
+    _col("created_at_s", Double),
     UniqueConstraint("tenant", "name"),
 )
-
 identity_versions = Table(
     "identity_versions",
     metadata,
-    Column("identity_id", _ID, ForeignKey("identities.id", ondelete="CASCADE"), primary_key=True),
-    Column("version", Integer, primary_key=True),
+    _to("identities.id", "identity_id", primary_key=True),
+    _col("version", Integer, primary_key=True),
     _tenant(),
-    Column("name", Text, nullable=False),
-    Column("age", Text, nullable=False),
-    Column("gender", Text, nullable=False),
-    Column("timbre", Text, nullable=False),
-    Column("language", Text, nullable=False),
-    Column("about", Text, nullable=False),
-    Column("speaking_style", Text, nullable=False),
-    Column("emotion_bank", _NAME, nullable=False),
-    Column("changed_at_s", Double, nullable=False),
+    *_of(domain.Profile),
+    _col("emotion_bank", _NAME),
+    _col("changed_at_s", Double),
 )
-
-
-def _of_version(name: str, *columns: Column[Any]) -> Table:
-    return Table(
-        name,
-        metadata,
-        Column("identity_id", _ID, primary_key=True),
-        Column("version", Integer, primary_key=True),
-        Column("position", Integer, primary_key=True),
-        _tenant(),
-        *columns,
-        ForeignKeyConstraint(
-            ["identity_id", "version"],
-            ["identity_versions.identity_id", "identity_versions.version"],
-            ondelete="CASCADE",
-        ),
-    )
-
-
-permissions = _of_version(
-    "permissions",
-    Column("use", Text, nullable=False),
-    Column("granted_by", Text, nullable=False),
-    Column("granted_on", Text, nullable=False),
-    Column("purpose", Text, nullable=False),
-    Column("until", Text, nullable=False),
-)
-
-version_references = _of_version(
-    "version_references",
-    Column("digest", _DIGEST, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("since", Integer, nullable=False),
-)
-
+permissions = _of_version("permissions", domain.Grant)
+version_references = _of_version("version_references", domain.Reference)
 reference_files = Table(
     "reference_files",
     metadata,
     *_media(),
-    _tenant(),
-    _identity(),
+    _to("identities.id", "identity_id"),
     UniqueConstraint("identity_id", "digest"),
 )
-
 derived_data = Table(
     "derived_data",
     metadata,
     *_media(),
-    _tenant(),
-    _identity(),
-    Column("kind", String(16), nullable=False),
+    _to("identities.id", "identity_id"),
+    _col("kind", String(16)),
     # SHA-256 over the digests of the reference files, in the identity's order.
-    Column("source", _DIGEST, nullable=False),
-    Column("model_digest", _DIGEST, nullable=False),
+    _col("source", _DIGEST),
+    _col("model_digest", _DIGEST),
     UniqueConstraint("identity_id", "source", "model_digest"),
 )
-
 emotion_references = Table(
     "emotion_references",
     metadata,
     *_media(),
-    _tenant(),
-    _identity(nullable=True),
-    Column("generator", String(16), nullable=False),
-    Column("name", _NAME, nullable=False),
-    Column("media_type", Text, nullable=False),
+    _to("identities.id", "identity_id", nullable=True, index=True),
+    _col("generator", String(16)),
+    _col("name", _NAME),
+    _col("media_type", Text),
 )
-Index(
-    "uq_emotion_references_owner",
-    emotion_references.c.tenant,
-    func.coalesce(emotion_references.c.identity_id, text("''")),
-    emotion_references.c.generator,
-    emotion_references.c.name,
-    unique=True,
-)
-
+_unique_of_owner(emotion_references, "generator", "name")
 examples = Table(
     "examples",
     metadata,
-    Column("id", String(40), primary_key=True),
+    _col("id", String(40), primary_key=True),
     _tenant(),
-    _identity(nullable=True),
-    Column("user_text", Text, nullable=False),
-    Column("user_emotion", Text, nullable=False),
-    Column("reply_text", Text, nullable=False),
+    _to("identities.id", "identity_id", nullable=True, index=True),
+    *_of(domain.Example, "id"),
     # SHA-256 of the three above: an owner has each example once.
-    Column("fingerprint", _DIGEST, nullable=False),
-    Column("model_digest", _DIGEST, nullable=False),
-    Column("vector", Embedding(), nullable=False),
+    _col("fingerprint", _DIGEST),
+    _col("model_digest", _DIGEST),
+    _col("vector", Embedding()),
 )
-Index(
-    "uq_examples_fingerprint",
-    examples.c.tenant,
-    func.coalesce(examples.c.identity_id, text("''")),
-    examples.c.fingerprint,
-    unique=True,
-)
-
+_unique_of_owner(examples, "fingerprint")
 conversations = Table(
     "conversations",
     metadata,
-    Column("id", _BIG, primary_key=True, autoincrement=True),
+    _col("id", _BIG, primary_key=True, autoincrement=True),
     _tenant(),
-    _identity(),
-    Column("user_id", _ID, ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("name", _NAME, nullable=False),
+    _to("identities.id", "identity_id"),
+    _to("users.id", "user_id", index=True),
+    _col("name", _NAME),
     # Place of the last turn. Its row lock gives concurrent turns an order.
-    Column("last_place", Integer, nullable=False, server_default="0"),
-    Column("created_at_s", Double, nullable=False),
+    _col("last_place", Integer, server_default="0"),
+    _col("created_at_s", Double),
     UniqueConstraint("identity_id", "user_id", "name"),
 )
-
 turns = Table(
     "turns",
     metadata,
-    Column("pk", _BIG, primary_key=True, autoincrement=True),
+    _col("pk", _BIG, primary_key=True, autoincrement=True),
     _tenant(),
-    Column("conversation_id", _BIG, ForeignKey("conversations.id", ondelete="CASCADE"), nullable=False),
-    Column("place", Integer, nullable=False),
-    Column("id", _NAME, nullable=False),
-    Column("said_at_s", Double, nullable=False),
+    _to("conversations.id", "conversation_id", _BIG),
+    _col("place", Integer),
+    _col("id", _NAME),
+    *_of(domain.Turn, "id", "clips", "conversation"),
     # Retention counts from here: an imported turn was said long before.
-    Column("kept_at_s", Double, nullable=False),
-    Column("user_text", Text, nullable=False),
-    Column("user_emotion", Text, nullable=False),
-    Column("user_intensity", Double, nullable=False),
-    Column("reply_text", Text, nullable=False),
-    Column("reply_emotion", Text, nullable=False),
-    Column("models", _JSON, nullable=False),
-    Column("variants", _JSON, nullable=False),
-    Column("votes", _JSON, nullable=False),
-    Column("delivery", _JSON, nullable=False),
-    Column("timings_s", _JSON, nullable=False),
-    Column("are_timings_final", Boolean, nullable=False, server_default=false()),
-    Column("vote_record", LargeBinary, nullable=False),
+    _col("kept_at_s", Double),
+    _col("are_timings_final", Boolean, server_default=false()),
     UniqueConstraint("conversation_id", "id"),
     UniqueConstraint("conversation_id", "place"),
     Index("ix_turns_tenant_said_at_s", "tenant", "said_at_s"),
     Index("ix_turns_tenant_kept_at_s", "tenant", "kept_at_s"),
 )
-
 turn_embeddings = Table(
     "turn_embeddings",
     metadata,
-    Column("turn_pk", _BIG, ForeignKey("turns.pk", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    _to("turns.pk", "turn_pk", _BIG, primary_key=True, autoincrement=False),
     _tenant(),
     # What searches filter by stands here again: they read no other table before they have their hits.
-    Column("user_id", _ID, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
-    Column("identity_id", _ID, nullable=False),
-    Column("conversation_id", _BIG, nullable=False),
-    Column("user_emotion", Text, nullable=False),
-    Column("said_at_s", Double, nullable=False),
-    Column("model_digest", _DIGEST, nullable=False),
+    _to("users.id", "user_id"),
+    _col("identity_id", _ID),
+    _col("conversation_id", _BIG),
+    _col("user_emotion", Text),
+    _col("said_at_s", Double),
+    _col("model_digest", _DIGEST),
     # On PostgreSQL the approximate index covers these rows only: those of users with many turns (`search.py`).
-    Column("is_indexed", Boolean, nullable=False, server_default=false()),
+    _col("is_indexed", Boolean, server_default=false()),
     # NULL for a text without words: it is not found, and not embedded again.
-    Column("vector", Embedding()),
+    _col("vector", Embedding(), nullable=True),
     Index("ix_turn_embeddings_owner", "user_id", "is_indexed", "identity_id"),
 )
-
 clips = Table(
     "clips",
     metadata,
     *_media(),
-    _tenant(),
-    Column("turn_pk", _BIG, ForeignKey("turns.pk", ondelete="CASCADE"), nullable=False),
-    Column("kind", String(16), nullable=False),
+    _to("turns.pk", "turn_pk", _BIG),
+    _col("kind", String(16)),
     UniqueConstraint("turn_pk", "kind"),
 )
-
 ratings = Table(
     "ratings",
     metadata,
-    Column("turn_pk", _BIG, ForeignKey("turns.pk", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("rater", _NAME, primary_key=True),
+    _to("turns.pk", "turn_pk", _BIG, primary_key=True, autoincrement=False),
+    _col("rater", _NAME, primary_key=True),
     _tenant(),
-    Column("expressiveness", Integer, nullable=False),
-    Column("consistency", Integer, nullable=False),
-    Column("naturalness", Integer, nullable=False),
-    Column("rated_at_s", Double, nullable=False),
+    *_of(domain.Rating, "rater"),
 )
-
 removed_identities = Table(
     "removed_identities",
     metadata,
     # Identities that come with the project and were erased on purpose: a start does not add them again.
-    Column("tenant", _NAME, primary_key=True),
-    Column("name", _NAME, primary_key=True),
+    _col("tenant", _NAME, primary_key=True),
+    _col("name", _NAME, primary_key=True),
 )
-
-# These outlive their tenant.
 audits = Table(
     "audits",
     metadata,
-    Column("id", _ID, primary_key=True),
-    Column("tenant", _NAME, nullable=False),
-    Column("what", Text, nullable=False),
-    # Ids of the erased identities or users; a restored backup is searched for them. Empty for a tenant.
-    Column("erased_ids", _JSON, nullable=False),
-    Column("asked_by", Text, nullable=False),
-    Column("begun_at_s", Double, nullable=False),
-    Column("done_at_s", Double, nullable=False),
-    Column("counts", _JSON, nullable=False),
-    Column("caches_gone_by_s", Double, nullable=False),
+    # Outlives its tenant. A restored backup is searched for `erased_ids`, of identities, users and examples.
+    _col("id", _ID, primary_key=True),
+    _col("tenant", _NAME),
+    *_of(domain.Audit, "id"),
+    _col("erased_ids", _JSON),
     # Whether object storage has a copy of the finished record (`erasures/…`).
-    Column("is_copied", Boolean, nullable=False, server_default=false()),
+    _col("is_copied", Boolean, server_default=false()),
     Index("ix_audits_tenant_begun_at_s", "tenant", "begun_at_s"),
 )
-
 outbox = Table(
     "outbox",
     metadata,
-    Column("id", _BIG, primary_key=True, autoincrement=True),
-    Column("tenant", _NAME, nullable=False),
-    Column("key", Text, nullable=False),
+    _col("id", _BIG, primary_key=True, autoincrement=True),
+    _col("tenant", _NAME),
+    _col("key", Text),
     # The erasure that waits for this deletion.
-    Column("audit_id", _ID, index=True),
+    _col("audit_id", _ID, nullable=True, index=True),
 )
-
 requests = Table(
     "requests",
     metadata,
     # Writes by idempotency key: a retry gets the first outcome.
-    Column("tenant", _NAME, primary_key=True),
-    Column("key", _NAME, primary_key=True),
-    Column("outcome", _JSON, nullable=False),
-    Column("done_at_s", Double, nullable=False),
+    _col("tenant", _NAME, primary_key=True),
+    _col("key", _NAME, primary_key=True),
+    _col("outcome", _JSON),
+    _col("done_at_s", Double),
 )
-
 tasks = Table(
     "tasks",
     metadata,
     # Maintenance tasks, of which one replica at a time does each.
-    Column("name", String(63), primary_key=True),
-    Column("taken_at_s", Double, nullable=False),
+    _col("name", _NAME, primary_key=True),
+    _col("taken_at_s", Double),
 )
 
 MEDIA = (reference_files, derived_data, emotion_references, clips)

@@ -1,145 +1,302 @@
-"""The memory on the wire: recall and turns here, the other services of its contract in `wire/`."""
+"""The memory on the wire: each RPC of its contract, and what answers it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
 
-from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import (
-    erasure_pb2_grpc,
-    exemplars_pb2_grpc,
-    identities_pb2_grpc,
-    memory_pb2_grpc,
-    turns_pb2_grpc,
+from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2, turns_pb2
+from services.common.errors import InvalidRequest, TooLarge
+from services.common.media import chunks
+from services.memory import domain
+from services.memory.checks import (
+    CLIP_BYTES_MAX,
+    DERIVED_BYTES_MAX,
+    EMOTION_BYTES_MAX,
+    check_declared,
+    check_digest,
+    check_id,
 )
-from e3rg.memory.v1 import memory_pb2 as pb
-from emotions import Wheel
-from services.memory.domain import ClipKind, Recalled, Turn
-from services.memory.repositories.conversations import CLIP_BYTES_MAX
-from services.memory.wire.convert import choice, received, sent
-from services.memory.wire.desk import Desk, page_size
-from services.memory.wire.erasure import ErasureServicer
-from services.memory.wire.examples import ExampleServicer, sought_of
-from services.memory.wire.identities import IdentityServicer
-from services.memory.wire.turns import TurnServicer
+from services.memory.memory import Memory
+from services.memory.messages import choice, received, sent
+from services.memory.uploads import Declared, Transfers, contents_of, files_of, header_of
 
-SERVICES = tuple(f"e3rg.memory.v1.{name}Service" for name in ("Memory", "Identity", "Erasure", "Exemplar", "Turn"))
+_FILES = (memory_pb2, identities_pb2, erasure_pb2, exemplars_pb2, turns_pb2)
+_DESCRIPTORS: tuple[ServiceDescriptor, ...] = tuple(
+    service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()
+)
+SERVICES = tuple(service.full_name for service in _DESCRIPTORS)
 """Full names of the services."""
 
-TURNS_DEFAULT = 4
-"""Turns that are recalled when the caller does not say how many."""
+PAGE_DEFAULT, PAGE_MAX = 50, 200
+TURNS_DEFAULT = HITS_DEFAULT = 4
+"""Turns that are recalled, and hits, when the caller does not say how many."""
 
-_KIND = pb.DESCRIPTOR.enum_types_by_name["ClipKind"]
-_FILLED = ("said_at_s", "clips", "conversation")
+_KINDS = identities_pb2.DESCRIPTOR.enum_types_by_name["ReferenceKind"]
+_GENERATORS = identities_pb2.DESCRIPTOR.enum_types_by_name["Generator"]
+_CLIPS = memory_pb2.DESCRIPTOR.enum_types_by_name["ClipKind"]
+_ORDERS = turns_pb2.DESCRIPTOR.enum_types_by_name["TurnOrder"]
+_GROUPS = turns_pb2.DESCRIPTOR.enum_types_by_name["TurnGroup"]
 
 
-class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
-    """Serves recall and turns.
+def _page(request: Any) -> tuple[int, str]:
+    if request.page_size > PAGE_MAX:
+        raise TooLarge("page_size", f"{request.page_size}; send 1 to {PAGE_MAX}, or 0 for {PAGE_DEFAULT}")
+    return request.page_size or PAGE_DEFAULT, request.page_token
+
+
+def _present(message: Any, field: str, path: str = "") -> Any:
+    if not message.HasField(field):
+        raise InvalidRequest(f"{path}{field}", "missing; it is required")
+    return getattr(message, field)
+
+
+def _generator(request: Any, path: str = "") -> domain.Generator:
+    return choice(f"{path}generator", domain.Generator, _GENERATORS, request.generator)
+
+
+def _clip(request: Any, path: str = "") -> domain.ClipKind:
+    return choice(f"{path}kind", domain.ClipKind, _CLIPS, request.kind)
+
+
+def _talk(request: Any) -> tuple[str, str, str, str]:
+    return request.tenant, request.identity, request.person, request.conversation
+
+
+def _sought(request: Any) -> domain.Sought:
+    sought = received(domain.Sought, request)
+    return sought if request.HasField("hits_max") else replace(sought, hits_max=HITS_DEFAULT)
+
+
+def _remembered(request: Any) -> domain.Turn:
+    for filled in ("said_at_s", "clips", "conversation"):
+        request.turn.ClearField(filled)
+    return received(domain.Turn, request.turn)
+
+
+def _filter(request: Any) -> domain.TurnFilter:
+    return received(domain.TurnFilter, request.filter)
+
+
+def _grants(grants: Any) -> tuple[domain.Grant, ...]:
+    return tuple(received(domain.Grant, grant) for grant in grants)
+
+
+_UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
+    "GetStore": lambda m, r: m.store(),
+    "Recall": lambda m, r: m.recaller.recall(
+        *_talk(r), r.turns_max if r.HasField("turns_max") else TURNS_DEFAULT, tuple(r.uses)
+    ),
+    "Search": lambda m, r: m.conversations.search(*_talk(r), _sought(r)),
+    "Remember": lambda m, r: m.conversations.remember(
+        *_talk(r), _remembered(r), domain.Recalled(r.identity_generation, r.person_generation)
+    ),
+    "ListTurns": lambda m, r: m.conversations.page(*_talk(r), *_page(r)),
+    "PutTimings": lambda m, r: m.conversations.put_timings(*_talk(r), r.turn, dict(r.timings_s)),
+    "GetIdentity": lambda m, r: m.identities.get(r.tenant, r.identity, r.version),
+    "ListIdentities": lambda m, r: m.identities.page(r.tenant, *_page(r)),
+    "PutEmotionBank": lambda m, r: m.identities.put_bank(r.tenant, received(domain.EmotionBank, _present(r, "bank"))),
+    "ListEmotionReferences": lambda m, r: m.references.emotions(r.tenant, r.identity),
+    "RemoveEmotionReference": lambda m, r: m.references.remove_emotion(r.tenant, r.identity, _generator(r), r.name),
+    "PutExemplars": lambda m, r: m.examples.put(
+        r.tenant, r.identity, [received(domain.Example, each) for each in r.exemplars]
+    ),
+    "ListExemplars": lambda m, r: m.examples.page(r.tenant, r.identity, *_page(r)),
+    "SearchExemplars": lambda m, r: m.examples.search(r.tenant, r.identity, _sought(r)),
+    "RemoveExemplars": lambda m, r: m.examples.remove(r.tenant, r.identity, tuple(r.ids)),
+    "SetRetention": lambda m, r: m.retentions.set(r.tenant, received(domain.Retention, _present(r, "retention"))),
+    "GetRetention": lambda m, r: m.retentions.get(r.tenant),
+    "EraseIdentity": lambda m, r: m.erasure.identity(r.tenant, r.identity, r.asked_by),
+    "ErasePerson": lambda m, r: m.erasure.user(r.tenant, r.person, r.conversation, r.asked_by),
+    "EraseTenant": lambda m, r: m.erasure.tenant(r.tenant, r.asked_by),
+    "ListAudits": lambda m, r: m.erasure.page(r.tenant, *_page(r)),
+    "ListUsers": lambda m, r: m.research.users(r.tenant, r.identity, *_page(r)),
+    "ListConversations": lambda m, r: m.research.conversations(r.tenant, r.identity, r.user, *_page(r)),
+    "QueryTurns": lambda m, r: m.research.turns(
+        r.tenant, _filter(r), choice("order", domain.TurnOrder, _ORDERS, r.order), *_page(r)
+    ),
+    "CountTurns": lambda m, r: m.research.counts(
+        r.tenant, _filter(r), choice("group", domain.TurnGroup, _GROUPS, r.group), r.bucket_s
+    ),
+    "RateTurn": lambda m, r: m.research.rate(
+        r.tenant, r.identity, r.user, r.conversation, r.turn, received(domain.Rating, _present(r, "rating"))
+    ),
+}
+
+_READ: dict[str, Callable[[Memory, Any], Awaitable[bytes | tuple[domain.EmotionReference, bytes]]]] = {
+    "GetClip": lambda m, r: m.conversations.clip(*_talk(r), r.turn, _clip(r)),
+    "GetReference": lambda m, r: m.recaller.reference(r.tenant, r.identity, r.digest),
+    "GetDerived": lambda m, r: m.references.derived(r.tenant, r.identity, tuple(r.reference_digests), r.model_digest),
+    "GetEmotionReference": lambda m, r: m.references.emotion(r.tenant, r.identity, _generator(r), r.name),
+}
+
+_EXPORT: dict[str, Callable[[Memory, Any], AsyncGenerator[bytes]]] = {
+    "ExportIdentity": lambda m, r: m.archive.export(r.tenant, r.identity),
+    "ExportTurns": lambda m, r: m.research.export(r.tenant, _filter(r)),
+}
+
+_PUT: dict[str, tuple[int, Callable[[Any], Any], Callable[[Memory, Any, bytes], Awaitable[Any]]]] = {
+    "PutClip": (
+        CLIP_BYTES_MAX,
+        lambda h: _clip(h, "header."),
+        lambda m, h, content: m.conversations.put_clip(*_talk(h), h.turn, _clip(h), content),
+    ),
+    "PutDerived": (
+        DERIVED_BYTES_MAX,
+        lambda h: None,
+        lambda m, h, content: m.references.keep_derived(
+            h.tenant, h.identity, tuple(h.reference_digests), h.model_digest, content
+        ),
+    ),
+    "PutEmotionReference": (
+        EMOTION_BYTES_MAX,
+        lambda h: _generator(h, "header."),
+        lambda m, h, content: m.references.put_emotion(
+            h.tenant, h.identity, _generator(h), h.name, h.media_type, content
+        ),
+    ),
+}
+
+
+class Servicer:
+    """Serves the memory's contract.
 
     Args:
-        desk: Admits calls.
-        wheel: The ontology, for the card.
+        memory: What answers.
+        check_open: Raises `NotReady` until the memory can be used.
     """
 
-    def __init__(self, desk: Desk, wheel: Wheel) -> None:
-        self._desk, self._memory, self._wheel = desk, desk.memory, wheel
+    def __init__(self, memory: Memory, check_open: Callable[[], None]) -> None:
+        self._memory, self._check_open = memory, check_open
+        self._uploads, self._downloads = Transfers(), Transfers()
+        self._special = {"AddIdentity": self._add, "ChangeIdentity": self._change, "ImportIdentity": self._import}
 
-    async def GetStore(self, request: pb.GetStoreRequest, context: Any) -> pb.GetStoreResponse:
-        self._desk.check_open()
-        embedding = self._memory.embedding
-        card = common.ModelCard(
-            backend=self._memory.backend,
-            model=embedding.model,
-            digest=embedding.digest,
-            ontology_hash=self._wheel.digest,
-        )
-        return pb.GetStoreResponse(card=card, problem=self._memory.problem)
+    def register(self, server: grpc.aio.Server) -> None:
+        """Add all services to a server."""
+        for service in _DESCRIPTORS:
+            handlers = {method.name: self._handler(method) for method in service.methods}
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
 
-    async def Recall(self, request: pb.RecallRequest, context: Any) -> pb.RecallResponse:
-        self._desk.check(request.tenant)
-        turns_max = request.turns_max if request.HasField("turns_max") else TURNS_DEFAULT
-        found = await self._memory.recaller.recall(
-            request.tenant, request.identity, request.person, request.conversation, turns_max, tuple(request.uses)
-        )
-        others = {"person_generation": found.user_generation, "ontology_hash": self._wheel.digest}
-        return sent(pb.RecallResponse, found, **others)
+    def _handler(self, method: MethodDescriptor) -> Any:
+        answer = GetMessageClass(method.output_type)
+        codec = GetMessageClass(method.input_type).FromString, answer.SerializeToString
+        if method.client_streaming:
+            return grpc.stream_unary_rpc_method_handler(self._sending(method.name, answer), *codec)
+        if method.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(self._reading(method.name, answer), *codec)
+        call = _UNARY[method.name]
 
-    async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
-        self._desk.check(request.tenant)
-        found = await self._memory.conversations.search(
-            request.tenant, request.identity, request.person, request.conversation, sought_of(request)
-        )
-        hits = [sent(pb.Hit, hit) for hit in found]
-        return pb.SearchResponse(hits=hits, model_digest=self._memory.embedding.digest)
+        async def ask(request: Any, context: Any) -> Any:
+            self._check_open()
+            if "tenant" in request.DESCRIPTOR.fields_by_name:
+                check_id("tenant", request.tenant)
+            return self._answer(answer, await call(self._memory, request))
 
-    async def Remember(self, request: pb.RememberRequest, context: Any) -> pb.RememberResponse:
-        self._desk.check(request.tenant)
-        for name in _FILLED:
-            request.turn.ClearField(name)
-        await self._memory.conversations.remember(
-            request.tenant,
-            request.identity,
-            request.person,
-            request.conversation,
-            received(Turn, request.turn),
-            Recalled(request.identity_generation, request.person_generation),
-        )
-        return pb.RememberResponse()
+        return grpc.unary_unary_rpc_method_handler(ask, *codec)
 
-    async def ListTurns(self, request: pb.ListTurnsRequest, context: Any) -> pb.ListTurnsResponse:
-        self._desk.check(request.tenant)
-        found, following = await self._memory.conversations.page(
-            request.tenant,
-            request.identity,
-            request.person,
-            request.conversation,
-            page_size(request.page_size),
-            request.page_token,
-        )
-        return pb.ListTurnsResponse(turns=[sent(pb.Turn, turn) for turn in found], next_page_token=following)
+    def _answer(self, kind: type[Any], result: Any) -> Any:
+        """Return the response of a result: a page, a list, a part of the response, or all of it."""
+        fields = kind.DESCRIPTOR.fields
+        values: dict[str, Any] = {}
+        if "model_digest" in kind.DESCRIPTOR.fields_by_name:
+            values["model_digest"] = self._memory.embedding.digest
+        if isinstance(result, tuple):
+            result, values["next_page_token"] = result
+        if isinstance(result, list):
+            nested = fields[0].message_type
+            values[fields[0].name] = [sent(GetMessageClass(nested), each) for each in result] if nested else result
+        elif is_dataclass(result) and len(fields) > 1:
+            return sent(kind, result)
+        elif result is not None:
+            nested = fields[0].message_type
+            values[fields[0].name] = sent(GetMessageClass(nested), result) if nested else result
+        return kind(**values)
 
-    async def PutClip(self, request_iterator: AsyncIterator[pb.PutClipRequest], context: Any) -> pb.PutClipResponse:
-        header = await self._desk.header(request_iterator)
-        kind = choice("header.kind", ClipKind, _KIND, header.kind)
-        async with self._desk.file(request_iterator, header.size_bytes, CLIP_BYTES_MAX) as content:
-            clip = await self._memory.conversations.put_clip(
-                header.tenant, header.identity, header.person, header.conversation, header.turn, kind, content
+    def _reading(self, name: str, answer: type[Any]) -> Callable[[Any, Any], AsyncGenerator[Any]]:
+        async def read(request: Any, context: Any) -> AsyncGenerator[Any]:
+            self._check_open()
+            check_id("tenant", request.tenant)
+            if name in _EXPORT:
+                async with aclosing(_EXPORT[name](self._memory, request)) as parts:
+                    async for part in parts:
+                        for chunk in chunks(part):
+                            yield answer(content=chunk)
+                return
+            content = await _READ[name](self._memory, request)
+            if isinstance(content, tuple):
+                reference, content = content
+                yield answer(reference=sent(identities_pb2.EmotionReference, reference))
+            try:
+                with self._downloads.room(len(content)):
+                    for chunk in chunks(content):
+                        yield answer(content=chunk)
+            finally:
+                del content  # A refusal would hold it, with this frame.
+
+        return read
+
+    def _sending(self, name: str, answer: type[Any]) -> Callable[[AsyncIterator[Any], Any], Awaitable[Any]]:
+        async def send(parts: AsyncIterator[Any], context: Any) -> Any:
+            self._check_open()
+            header = await header_of(parts)
+            check_id("header.tenant", header.tenant)
+            if name in self._special:
+                return self._answer(answer, await self._special[name](header, parts))
+            bytes_max, check_header, keep = _PUT[name]
+            check_header(header)
+            if header.size_bytes > bytes_max:
+                problem = f"{header.size_bytes}; send at most {bytes_max} ({bytes_max >> 20} MiB)"
+                raise TooLarge("header.size_bytes", problem)
+            if not header.size_bytes:
+                raise InvalidRequest("header.size_bytes", f"0; declare the size of what follows, 1 to {bytes_max}")
+            with self._uploads.room(header.size_bytes):
+                (content,) = await files_of(parts, [Declared("content", header.size_bytes)])
+                return self._answer(answer, await keep(self._memory, header, content))
+
+        return send
+
+    async def _add(self, header: Any, parts: AsyncIterator[Any]) -> domain.Identity:
+        profile = received(domain.Profile, _present(header, "profile", "header."))
+        declared, kinds = _declared("header.references", header.references, whole=True)
+        with self._uploads.room(sum(file.size_bytes for file in declared)):
+            files = tuple(map(domain.File, kinds, await files_of(parts, declared)))
+            bank = header.emotion_bank or domain.BANK_DEFAULT
+            new = domain.NewIdentity(header.id, profile, _grants(header.grants), files, bank)
+            return await self._memory.identities.add(header.tenant, new)
+
+    async def _change(self, header: Any, parts: AsyncIterator[Any]) -> domain.Identity:
+        declared, kinds = _declared("header.added", header.added)
+        with self._uploads.room(sum(file.size_bytes for file in declared)):
+            change = domain.Change(
+                if_version=header.if_version,
+                profile=received(domain.Profile, header.profile) if header.HasField("profile") else None,
+                grants=_grants(header.grants.grants) if header.HasField("grants") else None,
+                emotion_bank=(header.emotion_bank or domain.BANK_DEFAULT) if header.HasField("emotion_bank") else None,
+                removed=tuple(header.removed),
+                added=tuple(map(domain.File, kinds, await files_of(parts, declared))),
             )
-        return pb.PutClipResponse(clip=sent(pb.Clip, clip))
+            return await self._memory.identities.change(header.tenant, header.id, change)
 
-    async def PutTimings(self, request: pb.PutTimingsRequest, context: Any) -> pb.PutTimingsResponse:
-        self._desk.check(request.tenant)
-        await self._memory.conversations.put_timings(
-            request.tenant,
-            request.identity,
-            request.person,
-            request.conversation,
-            request.turn,
-            dict(request.timings_s),
-        )
-        return pb.PutTimingsResponse()
-
-    async def GetClip(self, request: pb.GetClipRequest, context: Any) -> AsyncIterator[pb.GetClipResponse]:
-        self._desk.check(request.tenant)
-        reading = self._memory.conversations.clip(
-            request.tenant,
-            request.identity,
-            request.person,
-            request.conversation,
-            request.turn,
-            choice("kind", ClipKind, _KIND, request.kind),
-        )
-        async with aclosing(self._desk.sending(reading)) as parts:
-            async for part in parts:
-                yield pb.GetClipResponse(content=part)
+    async def _import(self, header: Any, parts: AsyncIterator[Any]) -> domain.Identity:
+        async with aclosing(contents_of(parts)) as contents:
+            return await self._memory.archive.import_(header.tenant, header.identity, contents)
 
 
-def register(server: grpc.aio.Server, desk: Desk, wheel: Wheel) -> None:
-    """Add all servicers to a server."""
-    memory_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(desk, wheel), server)
-    identities_pb2_grpc.add_IdentityServiceServicer_to_server(IdentityServicer(desk), server)
-    erasure_pb2_grpc.add_ErasureServiceServicer_to_server(ErasureServicer(desk), server)
-    exemplars_pb2_grpc.add_ExemplarServiceServicer_to_server(ExampleServicer(desk), server)
-    turns_pb2_grpc.add_TurnServiceServicer_to_server(TurnServicer(desk), server)
+def _declared(
+    field: str, references: Sequence[Any], whole: bool = False
+) -> tuple[list[Declared], list[domain.ReferenceKind]]:
+    """Return the reference files that are to come and their kinds, checked."""
+    kinds = [
+        choice(f"{field}[{place}].kind", domain.ReferenceKind, _KINDS, each.kind)
+        for place, each in enumerate(references)
+    ]
+    for place, each in enumerate(references):
+        if each.digest:
+            check_digest(f"{field}[{place}].digest", each.digest)
+    check_declared(field, [(kind, each.size_bytes) for kind, each in zip(kinds, references, strict=True)], whole)
+    declared = [Declared(f"{field}[{place}]", each.size_bytes, each.digest) for place, each in enumerate(references)]
+    return declared, kinds

@@ -17,7 +17,6 @@ import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from numpy.typing import NDArray
 
-import emotions
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import (
     erasure_pb2_grpc,
@@ -33,10 +32,9 @@ from services.memory.domain import NewIdentity
 from services.memory.embedding import Embedder
 from services.memory.memory import Memory
 from services.memory.schema import DIMENSIONS
-from services.memory.servicer import SERVICES, register
+from services.memory.servicer import SERVICES, Servicer
 from services.memory.settings import MemorySettings
 from services.memory.upkeep import Upkeep
-from services.memory.wire.desk import Desk
 from tests.fakes import PATIENCE_S
 
 if TYPE_CHECKING:  # The generated types have it, the generated code has not.
@@ -172,7 +170,7 @@ class Stubs:
     ) -> memory_pb2.Clip:
         """Keeps a clip of a turn."""
         place = {"tenant": TENANT, "identity": "ada", "conversation": "talk", **where}
-        header = memory_pb2.PutClipHeader(turn=turn_id, kind=kind, size_bytes=len(content), **place)  # type: ignore[arg-type]
+        header = memory_pb2.PutClipHeader(turn=turn_id, kind=kind, size_bytes=len(content), **place)
         parts = [memory_pb2.PutClipRequest(header=header)]
         parts += [memory_pb2.PutClipRequest(content=piece) for piece in pieces(content)]
         return (await clients.ask(self.memory.PutClip(), each(parts))).clip
@@ -280,12 +278,11 @@ async def serving(
     try:
         if is_opened:
             await upkeep.open_once()
-        desk = Desk(memory, upkeep.check_open)
         async with (
             server.running(
                 SERVICES,
                 "memory",
-                lambda grpc_server: register(grpc_server, desk, emotions.load()),
+                Servicer(memory, upkeep.check_open).register,
                 host="127.0.0.1",
                 port=0,
                 grace_s=1,

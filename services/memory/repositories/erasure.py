@@ -2,18 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Table, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, union_all, update
 
 from services.common.errors import InvalidRequest, NotFound, NotReady, Overloaded
 from services.memory import metrics
 from services.memory.blobs import LISTED_AT_ONCE
 from services.memory.checks import check_handle, check_id, check_line
-from services.memory.database import Session
 from services.memory.domain import TENANT_READY, Audit, Erased
 from services.memory.schema import (
     audits,
@@ -35,9 +34,8 @@ from services.memory.schema import (
     turns,
     users,
 )
-from services.memory.storage import Storage, count, outcome, record
-
-ASKED_BY_CHARS_MAX = 100
+from services.memory.session import Session, by
+from services.memory.storage import Storage
 
 GONE_LATER_S = 70.0
 """Other services cache for a minute after their last use; ten seconds are for whoever tidies up."""
@@ -45,18 +43,37 @@ GONE_LATER_S = 70.0
 COPIES = "erasures/"
 """Below this, object storage has a copy of each record: a database restored from a backup is compared with it."""
 
-COUNTS = TypeAdapter(tuple[Erased, ...])
-AUDITS = TypeAdapter(Audit)
+_OWNED = {
+    "versions": identity_versions,
+    "references": reference_files,
+    "derived": derived_data,
+    "emotions": emotion_references,
+    "examples": examples,
+}
+_SAID = {"turns": turns, "embeddings": turn_embeddings, "ratings": ratings, "clips": clips}
+_Filters = dict[str, tuple[Table, ColumnElement[bool]]]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What is erased: `ids` are those of its identities or users, `filters` the rows that go, by kind and table."""
+class Copy:
+    """The copy of a record in object storage; the ids are those of erased identities, users and examples."""
+
+    tenant: str
+    audit: Audit
+    erased_ids: tuple[str, ...]
+
+
+COPY, _AUDITS = TypeAdapter(Copy), TypeAdapter(Audit)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is erased: the ids in it, the rows that go by kind, and the row that takes them along."""
 
     what: str
     ids: tuple[str, ...]
-    filters: tuple[tuple[str, Table, ColumnElement[bool]], ...]
-    root: tuple[Table, ColumnElement[bool]]
+    filters: _Filters
+    root: str
 
 
 class Erasure:
@@ -75,33 +92,21 @@ class Erasure:
         self._storage, self._ready, self._keep_s, self._drop = storage, ready, keep_s, drop
 
     async def identity(self, tenant: str, name: str, asked_by: str) -> Audit:
-        """Erase an identity with all that was kept of it.
-
-        Raises:
-            NotFound: It is unknown.
-        """
+        """Erase an identity with all that was kept of it; `NotFound` when it is unknown."""
         check_id("identity", name)
         return await self._erase(tenant, asked_by, lambda session: _identity(session, name))
 
     async def user(self, tenant: str, user: str, conversation: str, asked_by: str) -> Audit:
-        """Erase a user with all that was kept of them, by any identity.
-
-        Raises:
-            NotFound: They are unknown.
-        """
+        """Erase a user with all that was kept of them, by any identity; `NotFound` when they are unknown."""
         if bool(user) == bool(conversation):
             problem = "name a person, or a conversation for somebody who is known in it only; one of the two"
             raise InvalidRequest("person", problem)
-        check_handle(*(("person", user) if user else ("conversation", conversation)))
         kind, name = ("user", user) if user else ("conversation", conversation)
+        check_handle("person" if user else kind, name)
         return await self._erase(tenant, asked_by, lambda session: _user(session, kind, name))
 
     async def tenant(self, tenant: str, asked_by: str) -> Audit:
-        """Erase a tenant with all that was kept of it, but the records of erasures.
-
-        Raises:
-            NotFound: It is unknown.
-        """
+        """Erase a tenant with all that was kept of it, but the records of erasures; `NotFound` when it is unknown."""
         return await self._erase(tenant, asked_by, _tenant)
 
     async def page(self, tenant: str, page_size: int, after: str) -> tuple[list[Audit], str]:
@@ -109,74 +114,75 @@ class Erasure:
         columns = audits.c
 
         async def work(session: Session) -> Sequence[Any]:
-            found = select(audits).where(columns.tenant == tenant)
+            found = select(audits).where(session.mine(audits))
             if after:
-                begun_s = await session.scalar(select(columns.begun_at_s).where(columns.id == after[:32]))
-                if begun_s is None:
+                if (last := await session.find(audits, id=after[:32])) is None:
                     raise InvalidRequest("page_token", f"{after[:80]!a} is none; use what the last page returned")
-                older = (columns.begun_at_s < begun_s) | ((columns.begun_at_s == begun_s) & (columns.id < after))
-                found = found.where(older)
-            order = columns.begun_at_s.desc(), columns.id.desc()
-            return await session.rows(found.order_by(*order).limit(page_size + 1))
+                is_as_old = (columns.begun_at_s == last.begun_at_s) & (columns.id < after)
+                found = found.where((columns.begun_at_s < last.begun_at_s) | is_as_old)
+            return await session.rows(found.order_by(columns.begun_at_s.desc(), columns.id.desc()).limit(page_size + 1))
 
         rows = await self._storage.read(tenant, work)
-        return [_audit(row) for row in rows[:page_size]], rows[page_size - 1].id if len(rows) > page_size else ""
+        page = [audit_of(row) for row in rows[:page_size]]
+        return page, page[-1].id if len(rows) > page_size else ""
 
     async def drain(self) -> None:
         """Delete the objects of rows that are gone, and finish the records of erasures that waited for that."""
-        while True:
-            found = select(outbox.c.id, outbox.c.key).order_by(outbox.c.id).limit(LISTED_AT_ONCE)
-            rows = await self._storage.rows("", found)
+        found = select(outbox.c.id, outbox.c.key).order_by(outbox.c.id).limit(LISTED_AT_ONCE)
+        while rows := await self._storage.rows("", found):
             metrics.OUTBOX.set(len(rows))
-            if not rows:
-                break
             await self._storage.media.delete([row.key for row in rows])
-            done = delete(outbox).where(outbox.c.id.in_([row.id for row in rows]))
-            await self._storage.run("", done)
-        await self._storage.maintain(self._finish)
-        await self._copy()
+            await self._storage.run("", delete(outbox).where(outbox.c.id.in_([row.id for row in rows])))
+        metrics.OUTBOX.set(0)
+        now_s = self._storage.clock()
+        waits, gone_s = exists().where(outbox.c.audit_id == audits.c.id), now_s + self._keep_s + GONE_LATER_S
+        open_ = update(audits).where(audits.c.done_at_s == 0, ~waits)
+        await self._storage.run("", open_.values(done_at_s=now_s, caches_gone_by_s=gone_s))
+        new = select(audits).where(audits.c.done_at_s > 0, audits.c.is_copied.is_(False)).limit(LISTED_AT_ONCE)
+        for row in await self._storage.rows("", new):
+            copy = Copy(row.tenant, audit_of(row), tuple(row.erased_ids))
+            await self._storage.media.put(f"{COPIES}{row.tenant}/{row.id}", COPY.dump_json(copy))
+            await self._storage.run("", update(audits).where(audits.c.id == row.id).values(is_copied=True))
 
-    async def replay(self, erased: Sequence[tuple[str, Sequence[str]]]) -> int:
-        """Erase again what a restored backup brought back, given as tenants with ids; return the number of rows."""
+    async def replay(self, copies: Sequence[Copy]) -> None:
+        """Erase again what a restored backup brought back, and insert the records that it lacks."""
 
-        async def work(session: Session) -> int:
-            rows = 0
-            for tenant, ids in erased:
+        async def work(session: Session) -> None:
+            for copy in copies:
                 for table in (identities, users, examples):
-                    rows += await session.run(delete(table).where(table.c.tenant == tenant, table.c.id.in_(ids)))
-            return rows
+                    await session.run(
+                        delete(table).where(by(table, tenant=copy.tenant), table.c.id.in_(copy.erased_ids))
+                    )
+                await session.add_new(audits, **row_of(copy), is_copied=True)
 
-        return await self._storage.maintain(work)
+        await self._storage.write("", work)
 
-    async def _erase(self, tenant: str, asked_by: str, find: Callable[[Session], Awaitable[Subject]]) -> Audit:
-        check_id("tenant", tenant)
-        check_line("asked_by", asked_by, ASKED_BY_CHARS_MAX)
+    async def _erase(self, tenant: str, asked_by: str, find: Callable[[Session], Awaitable[_Subject]]) -> Audit:
+        check_line("asked_by", asked_by, 100)
         now_s = self._storage.clock()
 
         async def work(session: Session) -> tuple[str, tuple[str, ...]]:
-            if (done := await outcome(session)) is not None:
+            if done := await session.outcome():
                 return done, ()
             subject = await find(session)
-            counts = [await _counted(session, *each) for each in subject.filters]
+            counts = [await _counted(session, kind, *each) for kind, each in subject.filters.items()]
             audit = Audit(
                 uuid4().hex, subject.what, asked_by, now_s, counts=tuple(each for each in counts if each.objects)
             )
-            await session.run(insert(audits).values(row_of(tenant, audit, subject.ids)))
-            await session.run(delete(subject.root[0]).where(subject.root[1]))
-            gone = [
-                name for kind, _, name in (subject.what.partition(" "),) if kind == "identity" and name in self._ready
-            ]
-            if tenant == TENANT_READY and gone:
-                await session.run(insert(removed_identities).values(tenant=tenant, name=gone[0]))
-            if subject.root[0] is identities:  # Users who talked with nobody else are known no longer.
+            await session.add_new(audits, **row_of(Copy(tenant, audit, subject.ids)))
+            table, root = subject.filters[subject.root]
+            await session.run(delete(table).where(root))
+            kind, _, name = subject.what.partition(" ")
+            if kind == "identity" and tenant == TENANT_READY and name in self._ready:
+                await session.add_new(removed_identities, tenant=tenant, name=name)
+            if kind == "identity":  # Users who talked with nobody else are known no longer.
                 talks = exists().where(conversations.c.user_id == users.c.id)
-                await session.run(delete(users).where(users.c.tenant == tenant, users.c.id.in_(subject.ids), ~talks))
-            if subject.root[0] is tenants:
-                for table in (requests, removed_identities):
-                    await session.run(delete(table).where(table.c.tenant == tenant))
-            mine = outbox.c.tenant == tenant, outbox.c.audit_id.is_(None)
-            await session.run(update(outbox).where(*mine).values(audit_id=audit.id))
-            await record(session, audit.id, now_s)
+                await session.drop(users, users.c.id.in_(subject.ids), ~talks)
+            if kind == "tenant":
+                await session.drop(requests)
+                await session.drop(removed_identities)
+            await session.change(outbox, session.mine(outbox, audit_id=None), audit_id=audit.id)
+            await session.record(audit.id, now_s)
             return audit.id, subject.ids
 
         audit_id, ids = await self._storage.write(tenant, work)
@@ -184,142 +190,59 @@ class Erasure:
         with suppress(NotReady, Overloaded):  # The record stays open then; every replica's upkeep goes on.
             await self.drain()
         await self._storage.database.forget_deleted()
-        found = select(audits).where(audits.c.tenant == tenant, audits.c.id == audit_id)
-        return _audit(await self._storage.read(tenant, lambda session: session.first(found)))
-
-    async def _finish(self, session: Session) -> None:
-        now_s = self._storage.clock()
-        waits = exists().where(outbox.c.audit_id == audits.c.id)
-        gone_s = now_s + self._keep_s + GONE_LATER_S
-        await session.run(
-            update(audits).where(audits.c.done_at_s == 0, ~waits).values(done_at_s=now_s, caches_gone_by_s=gone_s)
-        )
-
-    async def _copy(self) -> None:
-        """Copy finished records to object storage."""
-        found = select(audits).where(audits.c.done_at_s > 0, audits.c.is_copied.is_(False)).limit(LISTED_AT_ONCE)
-        for row in await self._storage.rows("", found):
-            content = COPY.dump_json(Copy(row.tenant, _audit(row), tuple(row.erased_ids)))
-            await self._storage.media.put(f"{COPIES}{row.tenant}/{row.id}", content)
-            done = update(audits).where(audits.c.id == row.id).values(is_copied=True)
-            await self._storage.run("", done)
+        return audit_of(await self._storage.read(tenant, lambda session: session.find(audits, id=audit_id)))
 
 
-@dataclass(frozen=True)
-class Copy:
-    """The copy of a record in object storage."""
-
-    tenant: str
-    audit: Audit
-    erased_ids: tuple[str, ...]
-
-
-COPY = TypeAdapter(Copy)
-
-
-async def _identity(session: Session, name: str) -> Subject:
-    columns = identities.c
-    mine = columns.tenant == session.tenant, columns.name == name
-    found = await session.scalar(select(columns.id).where(*mine).with_for_update())
-    if found is None:
+async def _identity(session: Session, name: str) -> _Subject:
+    if (found := await session.find(identities, is_locking=True, name=name)) is None:
         raise NotFound(f"identity {name}: nothing is there to be erased")
-    talks = conversations.c.identity_id == found
-    mine_only = ~exists().where(conversations.c.user_id == users.c.id, conversations.c.identity_id != found)
-    theirs = users.c.id.in_(select(conversations.c.user_id).where(talks)) & mine_only
-    ids = [row[0] for row in await session.rows(select(users.c.id).where(theirs))]
-    owned = (
-        ("identities", identities),
-        ("versions", identity_versions),
-        ("references", reference_files),
-        ("derived", derived_data),
-        ("emotions", emotion_references),
-        ("examples", examples),
-    )
-    filters = [
-        (kind, table, (table.c.id if table is identities else table.c.identity_id) == found) for kind, table in owned
-    ]
-    return Subject(
-        f"identity {name}", (found, *ids), (*filters, *_said(talks, theirs)), (identities, columns.id == found)
-    )
+    talks = conversations.c.identity_id == found.id
+    others = exists().where(conversations.c.user_id == users.c.id, conversations.c.identity_id != found.id)
+    theirs = users.c.id.in_(select(conversations.c.user_id).where(talks)) & ~others
+    ids = await session.rows(select(users.c.id).where(theirs))
+    owned = {kind: (table, table.c.identity_id == found.id) for kind, table in _OWNED.items()}
+    filters = {"identities": (identities, identities.c.id == found.id), **owned, **_said(talks, theirs)}
+    return _Subject(f"identity {name}", (found.id, *(row[0] for row in ids)), filters, "identities")
 
 
-async def _user(session: Session, kind: str, name: str) -> Subject:
-    columns = users.c
-    mine = columns.tenant == session.tenant, columns.kind == kind, columns.name == name
-    found = await session.scalar(select(columns.id).where(*mine).with_for_update())
+async def _user(session: Session, kind: str, name: str) -> _Subject:
     what = f"{'person' if kind == 'user' else 'conversation'} {name}"
-    if found is None:
+    if (found := await session.find(users, is_locking=True, kind=kind, name=name)) is None:
         raise NotFound(f"{what}: nothing is there to be erased")
-    filters = _said(conversations.c.user_id == found, columns.id == found)
-    return Subject(what, (found,), filters, (users, columns.id == found))
+    filters = _said(conversations.c.user_id == found.id, users.c.id == found.id)
+    return _Subject(what, (found.id,), filters, "users")
 
 
-async def _tenant(session: Session) -> Subject:
-    mine = select(tenants.c.tenant).where(tenants.c.tenant == session.tenant).with_for_update()
-    if await session.scalar(mine) is None:
+async def _tenant(session: Session) -> _Subject:
+    if await session.find(tenants, is_locking=True) is None:
         raise NotFound(f"tenant {session.tenant}: nothing is there to be erased")
-    ids = [
-        row[0]
-        for table in (identities, users, examples)
-        for row in await session.rows(select(table.c.id).where(table.c.tenant == session.tenant))
-    ]
-    kinds = {
-        "identities": identities,
-        "versions": identity_versions,
-        "references": reference_files,
-        "derived": derived_data,
-        "emotions": emotion_references,
-        "banks": emotion_banks,
-        "examples": examples,
-        "users": users,
-        "conversations": conversations,
-        "turns": turns,
-        "embeddings": turn_embeddings,
-        "ratings": ratings,
-        "clips": clips,
-    }
-    filters = tuple((kind, table, table.c.tenant == session.tenant) for kind, table in kinds.items())
-    return Subject(f"tenant {session.tenant}", tuple(ids), filters, (tenants, tenants.c.tenant == session.tenant))
+    kinds = {"identities": identities, **_OWNED, "banks": emotion_banks, "users": users, "conversations": conversations}
+    filters = {kind: (table, session.mine(table)) for kind, table in {**kinds, **_SAID, "tenants": tenants}.items()}
+    named = (select(table.c.id).where(session.mine(table)) for table in (identities, users, examples))
+    ids = await session.rows(union_all(*named))
+    return _Subject(f"tenant {session.tenant}", tuple(row[0] for row in ids), filters, "tenants")
 
 
-def _said(
-    talks: ColumnElement[bool], theirs: ColumnElement[bool]
-) -> tuple[tuple[str, Table, ColumnElement[bool]], ...]:
+def _said(talks: ColumnElement[bool], theirs: ColumnElement[bool]) -> _Filters:
     """Return what goes with these conversations and users."""
-    of_talks = select(conversations.c.id).where(talks)
-    of_turns = select(turns.c.pk).where(turns.c.conversation_id.in_(of_talks))
-    return (
-        ("users", users, theirs),
-        ("conversations", conversations, talks),
-        ("turns", turns, turns.c.conversation_id.in_(of_talks)),
-        ("embeddings", turn_embeddings, turn_embeddings.c.turn_pk.in_(of_turns)),
-        ("ratings", ratings, ratings.c.turn_pk.in_(of_turns)),
-        ("clips", clips, clips.c.turn_pk.in_(of_turns)),
-    )
+    of_talks = turns.c.conversation_id.in_(select(conversations.c.id).where(talks))
+    of_turns = select(turns.c.pk).where(of_talks)
+    said = {kind: (table, table.c.turn_pk.in_(of_turns)) for kind, table in _SAID.items() if table is not turns}
+    return {"users": (users, theirs), "conversations": (conversations, talks), "turns": (turns, of_talks), **said}
 
 
 async def _counted(session: Session, kind: str, table: Table, found: ColumnElement[bool]) -> Erased:
-    rows = await count(session, table, found)
-    size_bytes = 0
-    if rows and "size_bytes" in table.c:
-        size_bytes = int(await session.scalar(select(func.sum(table.c.size_bytes)).where(found)))
-    return Erased(kind, rows, size_bytes)
+    size = func.coalesce(func.sum(table.c.size_bytes), 0) if "size_bytes" in table.c else literal(0)
+    (row,) = await session.rows(select(func.count(), size).select_from(table).where(found))
+    return Erased(kind, row[0], int(row[1]))
 
 
-def row_of(tenant: str, audit: Audit, ids: Sequence[str]) -> dict[str, Any]:
+def row_of(copy: Copy) -> dict[str, Any]:
     """Return the row of a record."""
-    values = {name: getattr(audit, name) for name in ("id", "what", "asked_by", "begun_at_s", "done_at_s")}
-    counts = COUNTS.dump_python(audit.counts, mode="json")
-    return {
-        **values,
-        "tenant": tenant,
-        "counts": counts,
-        "caches_gone_by_s": audit.caches_gone_by_s,
-        "erased_ids": [*ids],
-    }
+    document = COPY.dump_python(copy, mode="json")
+    return {"tenant": copy.tenant, "erased_ids": document["erased_ids"], **document["audit"]}
 
 
-def _audit(row: Any) -> Audit:
-    names = ("id", "what", "asked_by", "begun_at_s", "done_at_s")
-    values = {name: getattr(row, name) for name in names}
-    return Audit(**values, counts=COUNTS.validate_python(row.counts), caches_gone_by_s=row.caches_gone_by_s)
+def audit_of(row: Any) -> Audit:
+    """Return the record of a row."""
+    return _AUDITS.validate_python({each.name: getattr(row, each.name) for each in fields(Audit)})

@@ -6,14 +6,21 @@ from typing import Any
 from uuid import uuid4
 
 from cachetools import TTLCache
-from sqlalchemy import Table, delete, insert, or_, select, tuple_, update
+from sqlalchemy import or_, select, tuple_
 
 import emotions
 from services.common.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
-from services.memory.blobs import digest_of, new_key
-from services.memory.checks import check_bank, check_id, check_profile
+from services.memory.blobs import new_key
+from services.memory.checks import (
+    FILES_MAX,
+    came,
+    check,
+    check_declared,
+    check_id,
+    check_needed,
+    left,
+)
 from services.memory.consent import allowed, check_grants, check_uses, require
-from services.memory.database import Session
 from services.memory.domain import (
     BANK_DEFAULT,
     USES,
@@ -26,8 +33,8 @@ from services.memory.domain import (
     Reference,
     ReferenceKind,
     Use,
+    digest_of,
 )
-from services.memory.file_checks import FILES_MAX, came, check_declared, check_together, left
 from services.memory.schema import (
     derived_data,
     emotion_banks,
@@ -38,19 +45,15 @@ from services.memory.schema import (
     removed_identities,
     version_references,
 )
-from services.memory.storage import Storage, ensure_tenant, insert_new, outcome, record
+from services.memory.session import Session, by
+from services.memory.storage import Storage
 
 PAGE_BYTES_MAX = 2**20
 """A page of identities ends early when it is larger: it must fit into one message."""
 
 
 class Identities:
-    """Identities of all tenants. Methods raise `InvalidRequest` for a name that is not allowed.
-
-    Args:
-        storage: Where they are.
-        keep_s: Seconds that a version, which never changes, is cached.
-    """
+    """Identities of all tenants. A version never changes, and is cached for `keep_s` seconds."""
 
     def __init__(self, storage: Storage, keep_s: float) -> None:
         self._storage = storage
@@ -65,65 +68,48 @@ class Identities:
         """
         check_id("identity", name)
         check_uses("uses", uses)
-        columns = identities.c
-        head = await session.first(
-            select(columns.id, columns.version).where(columns.tenant == session.tenant, columns.name == name)
-        )
-        if head is None:
+        if (head := await session.find(identities, name=name)) is None:
             raise unknown(name)
-        identity = await self.version(session, name, *head)
+        (identity,) = await self.versions(session, [(name, head.id, head.version)])
         require(identity, uses, self._storage.clock())
-        return identity
-
-    async def version(self, session: Session, name: str, identity_id: str, version: int) -> Identity:
-        """Return one version of an identity."""
-        (identity,) = await self.versions(session, [(name, identity_id, version)])
         return identity
 
     async def versions(self, session: Session, wanted: Sequence[tuple[str, str, int]]) -> list[Identity]:
         """Return versions of identities, given as (name, id, version)."""
-        missing = [(key, version) for _, key, version in wanted if (key, version) not in self.cache]
         found = {(key, version): self.cache.get((key, version)) for _, key, version in wanted}
-        rows: list[list[Any]] = []
-        for table in (identity_versions, permissions, version_references) if missing else ():
-            pair = tuple_(table.c.identity_id, table.c.version)
-            statement = select(table).where(table.c.tenant == session.tenant, pair.in_(missing))
-            if table is not identity_versions:
-                statement = statement.order_by(table.c.position)
-            rows.append([row._mapping for row in await session.rows(statement)])
-        names = {key: name for name, key, _ in wanted}
-        for row in rows[0] if rows else ():
+        missing, names = [key for key, known in found.items() if known is None], {key: name for name, key, _ in wanted}
+        parts: list[list[Any]] = []
+        for table in (identity_versions, version_references, permissions) if missing else ():
+            pairs = tuple_(table.c.identity_id, table.c.version).in_(missing)
+            order = [table.c.position] if "position" in table.c else []
+            rows = await session.rows(select(table).where(session.mine(table), pairs).order_by(*order))
+            parts.append([row._mapping for row in rows])
+        for row in parts[0] if parts else ():
             key = row["identity_id"], row["version"]
-            of_version = [[each for each in part if (each["identity_id"], each["version"]) == key] for part in rows[1:]]
-            identity = Identity(
-                id=names[key[0]],
-                profile=_read(Profile, row),
-                references=tuple(
-                    replace(_read(Reference, each), kind=ReferenceKind(each["kind"])) for each in of_version[1]
-                ),
-                grants=tuple(_read(Grant, each) for each in of_version[0]),
-                emotion_bank=row["emotion_bank"],
-                version=key[1],
-                changed_at_s=row["changed_at_s"],
-                generation=key[0],
+            files, grants = (
+                [each for each in part if (each["identity_id"], each["version"]) == key] for part in parts[1:]
             )
-            self.cache[key] = found[key] = identity
-        return [each for _, key, version in wanted if (each := found[key, version])]
+            references = (replace(_read(Reference, each), kind=ReferenceKind(each["kind"])) for each in files)
+            self.cache[key] = found[key] = Identity(
+                names[key[0]],
+                _read(Profile, row),
+                tuple(references),
+                tuple(_read(Grant, each) for each in grants),
+                row["emotion_bank"],
+                key[1],
+                row["changed_at_s"],
+                key[0],
+            )
+        return [known for _, key, version in wanted if (known := found[key, version])]
 
     async def get(self, tenant: str, name: str, version: int = 0) -> Identity:
-        """Return an identity as it is, or as it was at `version`; it may name files that are gone by now.
-
-        Raises:
-            NotFound: The identity is unknown, or has no such version.
-        """
+        """Return an identity as it is, or as it was at `version`; it may name files that are gone by now."""
 
         async def work(session: Session) -> Identity:
             now = await self.found(session, name)
-            if version in (0, now.version):
-                return now
-            if not 1 <= version < now.version:
+            if version > now.version:
                 raise NotFound(f"identity {name!r} has no version {version}; it is at {now.version}")
-            return await self.version(session, name, now.generation, version)
+            return (await self.versions(session, [(name, now.generation, version or now.version)]))[0]
 
         return await self._storage.read(tenant, work)
 
@@ -134,15 +120,12 @@ class Identities:
 
         async def work(session: Session) -> list[Identity]:
             columns = identities.c
-            statement = select(columns.name, columns.id, columns.version).where(
-                columns.tenant == session.tenant, columns.name > after
-            )
-            rows = await session.rows(statement.order_by(columns.name).limit(page_size + 1))
+            heads = select(columns.name, columns.id, columns.version).order_by(columns.name).limit(page_size + 1)
+            rows = await session.rows(heads.where(session.mine(identities), columns.name > after))
             return await self.versions(session, [(row.name, row.id, row.version) for row in rows])
 
-        found = await self._storage.read(tenant, work)
+        found, size_bytes = await self._storage.read(tenant, work), 0
         page: list[Identity] = []
-        size_bytes = 0
         for identity in found[:page_size]:
             size_bytes += len(repr(identity))
             if page and size_bytes > PAGE_BYTES_MAX:
@@ -157,32 +140,34 @@ class Identities:
             AlreadyExists: The name is taken.
             InvalidRequest: A field is wrong, a file is missing or too large, the emotion bank is unknown.
         """
-        check_id("tenant", tenant)
         check_id("header.id", new.id)
-        check_profile("header.profile", new.profile)
+        check("header.profile", new.profile)
         check_grants("header.grants", new.grants)
         if not new.grants:
             raise InvalidRequest("header.grants", f"it is empty; allow at least one of: {', '.join(Use)}")
         check_declared("header.references", [(file.kind, len(file.content)) for file in new.files], whole=True)
         references = came("header.references", new.files, since=1)
-        identity_id, now_s = uuid4().hex, self._storage.clock()
-        identity = Identity(new.id, new.profile, references, new.grants, new.emotion_bank, 1, now_s, identity_id)
-        keys = [new_key(tenant, f"identities/{identity_id}", each.digest) for each in references]
+        generation, now_s = uuid4().hex, self._storage.clock()
+        identity = Identity(new.id, new.profile, references, new.grants, new.emotion_bank, 1, now_s, generation)
+        keys = {each.digest: new_key(tenant, f"identities/{generation}", each.digest) for each in references}
 
         async def work(session: Session) -> Identity:
-            if (first := await outcome(session)) is not None:
-                return await self.version(session, new.id, first, 1)
+            if first := await session.outcome():
+                return (await self.versions(session, [(new.id, first, 1)]))[0]
             await self.require_free(session, new.id)
             await self.require_bank(session, "header.emotion_bank", new.emotion_bank)
-            await ensure_tenant(session)
-            await self.insert_identity(session, identity, now_s)
-            await self.insert_files(session, identity, dict(zip((r.digest for r in references), keys, strict=True)))
-            await record(session, identity_id, now_s)
+            await session.ensure_tenant()
+            await self.insert(session, identity)
+            await self._insert_files(session, identity, keys)
+            await session.record(generation, now_s)
             return identity
 
-        await self._storage.read(tenant, lambda session: self.require_free(session, new.id, is_retry_fine=True))
-        contents = [file.content for file in new.files]
-        return await self._storage.keep(tenant, list(zip(keys, contents, strict=True)), work)
+        async def is_free(session: Session) -> None:
+            if await session.outcome() is None:
+                await self.require_free(session, new.id)
+
+        await self._storage.write(tenant, is_free)  # Before its files are stored.
+        return await self._storage.keep(tenant, _objects(new.files, keys), work)
 
     async def change(self, tenant: str, name: str, change: Change) -> Identity:
         """Change an identity into its next version; without a difference it stays at its version.
@@ -194,57 +179,46 @@ class Identities:
             InvalidRequest: A field is wrong, a file is too large or there already, a needed one would go.
         """
 
-        async def before(session: Session) -> tuple[Identity, bool]:
-            if (done := await outcome(session)) is not None:
-                return await self.version(session, name, *done), True
+        async def seen(session: Session) -> tuple[Identity, bool]:
+            if done := await session.outcome():
+                return (await self.versions(session, [(name, *done)]))[0], True
             return await self.found(session, name), False
 
-        old, is_done = await self._storage.read(tenant, before)
+        old, is_done = await self._storage.write(tenant, seen)
         if is_done:
             return old
         if old.version != change.if_version:
             raise _conflict(old, change.if_version)
         now = self._changed(old, change)
-        added = [reference for reference in now.references if reference.since == now.version]
-        keys = {each.digest: new_key(tenant, f"identities/{old.generation}", each.digest) for each in added}
         if replace(now, version=old.version, changed_at_s=old.changed_at_s) == old:
             return old
+        added = [reference.digest for reference in now.references if reference.since == now.version]
+        keys = {digest: new_key(tenant, f"identities/{old.generation}", digest) for digest in added}
 
         async def work(session: Session) -> Identity:
-            if (done := await outcome(session)) is not None:
-                return await self.version(session, name, *done)
-            columns = identities.c
-            mine = columns.tenant == session.tenant, columns.name == name
-            if await session.first(select(columns.id).where(*mine).with_for_update()) is None:
-                raise unknown(name)
-            current = await self.found(session, name)
+            await session.find(identities, is_locking=True, name=name)
+            current, is_done = await seen(session)
+            if is_done:
+                return current
             if (current.generation, current.version) != (old.generation, old.version):
                 raise _conflict(current, change.if_version)
             await self.require_bank(session, "header.emotion_bank", now.emotion_bank)
-            await session.run(update(identities).where(*mine).values(version=now.version))
+            await session.change(identities, session.mine(identities, name=name), version=now.version)
             await self.insert_version(session, now)
-            await self.insert_files(session, now, keys)
+            await self._insert_files(session, now, keys)
             kept = [reference.digest for reference in now.references]
-            files = reference_files.c
-            await session.run(
-                delete(reference_files).where(files.identity_id == now.generation, files.digest.not_in(kept))
-            )
-            await self._delete_stale_derived(session, now)
-            await record(session, [now.generation, now.version], now.changed_at_s)
+            await session.drop(reference_files, reference_files.c.digest.not_in(kept), identity_id=now.generation)
+            await self._drop_stale_derived(session, now)
+            await session.record([now.generation, now.version], now.changed_at_s)
             return now
 
-        objects = [(keys[digest_of(file.content)], file.content) for file in change.added]
-        return await self._storage.keep(tenant, objects, work)
+        return await self._storage.keep(tenant, _objects(change.added, keys), work)
 
     async def add_ready(self, tenant: str, ready: Iterable[NewIdentity]) -> None:
         """Add the identities that come with the project, but those that are there or were erased on purpose."""
-
-        async def known(session: Session) -> set[str]:
-            there = select(identities.c.name).where(identities.c.tenant == tenant, identities.c.name.is_not(None))
-            gone = select(removed_identities.c.name).where(removed_identities.c.tenant == tenant)
-            return {row[0] for row in (*await session.rows(there), *await session.rows(gone))}
-
-        names = await self._storage.read(tenant, known)
+        there = select(identities.c.name).where(by(identities, tenant=tenant))
+        gone = select(removed_identities.c.name).where(by(removed_identities, tenant=tenant))
+        names = {row[0] for row in await self._storage.rows(tenant, there.union(gone))}
         for new in ready:
             if new.id not in names:
                 try:
@@ -252,123 +226,94 @@ class Identities:
                 except AlreadyExists:
                     continue  # Another replica, which starts at the same time, was first.
 
-    async def insert_identity(
-        self, session: Session, identity: Identity, now_s: float, is_visible: bool = True
-    ) -> None:
+    async def insert(self, session: Session, identity: Identity, is_visible: bool = True) -> None:
         """Insert an identity and its version; one that is not visible is found by nobody yet."""
-        values = {"id": identity.generation, "tenant": session.tenant, "version": identity.version}
-        name = identity.id if is_visible else None
-        await session.run(insert(identities).values(**values, name=name, created_at_s=now_s))
+        head = {"id": identity.generation, "name": identity.id if is_visible else None, "version": identity.version}
+        await session.add(identities, **head, created_at_s=self._storage.clock())
         await self.insert_version(session, identity)
 
     async def insert_version(self, session: Session, identity: Identity) -> None:
         """Insert the rows of a version."""
-        version = {"tenant": session.tenant, "identity_id": identity.generation, "version": identity.version}
+        version = {"identity_id": identity.generation, "version": identity.version}
         about = {"emotion_bank": identity.emotion_bank, "changed_at_s": identity.changed_at_s}
-        await session.run(insert(identity_versions).values(**version, **about, **asdict(identity.profile)))
-        parts: tuple[tuple[Table, Sequence[Grant | Reference]], ...] = (
-            (permissions, identity.grants),
-            (version_references, identity.references),
-        )
-        for table, of_version in parts:
-            rows = [{**version, "position": place, **asdict(each)} for place, each in enumerate(of_version)]
-            if rows:
-                await session.run(insert(table), rows)
+        await session.add(identity_versions, **version, **about, **asdict(identity.profile))
+        for place, grant in enumerate(identity.grants):
+            await session.add(permissions, **version, position=place, **asdict(grant))
+        for place, reference in enumerate(identity.references):
+            await session.add(version_references, **version, position=place, **asdict(reference))
 
-    async def insert_files(self, session: Session, identity: Identity, keys: dict[str, str]) -> None:
-        """Insert the rows of those reference files that have a key here."""
-        for reference in identity.references:
-            if reference.digest in keys:
-                values = {"key": keys[reference.digest], "tenant": session.tenant, "identity_id": identity.generation}
-                media = {"digest": reference.digest, "size_bytes": reference.size_bytes}
-                created = {"created_at_s": identity.changed_at_s}
-                await session.run(insert(reference_files).values(**values, **media, **created))
-
-    async def require_free(self, session: Session, name: str, is_retry_fine: bool = False) -> None:
+    async def require_free(self, session: Session, name: str) -> None:
         """Refuse a name that is taken.
 
         Raises:
             AlreadyExists: It is.
         """
-        if is_retry_fine and await outcome(session) is not None:
-            return
-        columns = identities.c
-        if await session.first(select(columns.id).where(columns.tenant == session.tenant, columns.name == name)):
+        if await session.find(identities, name=name):
             raise AlreadyExists(f"identity {name!r} exists; choose another id, or erase it first")
 
     async def require_bank(self, session: Session, field: str, name: str) -> None:
-        """Refuse the name of an emotion bank that is unknown.
-
-        Raises:
-            InvalidRequest: It is.
-        """
+        """Refuse the name of an emotion bank that is unknown."""
         check_id(field, name)
-        if name != BANK_DEFAULT and await _bank_row(session, name) is None:
+        if name != BANK_DEFAULT and await session.find(emotion_banks, name=name) is None:
             raise InvalidRequest(field, f"{name!r} is unknown; store it first, or use {BANK_DEFAULT!r}")
 
     async def bank(self, session: Session, name: str) -> EmotionBank:
-        """Return an emotion bank.
-
-        Raises:
-            NotFound: It is unknown.
-        """
+        """Return an emotion bank."""
         if name == BANK_DEFAULT:
-            wheel = emotions.load()
-            return EmotionBank(BANK_DEFAULT, wheel.classes, wheel.styles)
-        row = await _bank_row(session, name)
-        if row is None:
+            return default_bank()
+        if (row := await session.find(emotion_banks, name=name)) is None:
             raise NotFound(f"emotion bank {name!r} is unknown; store it first, or use {BANK_DEFAULT!r}")
         return EmotionBank(name, tuple(row.face_classes), tuple(row.voice_styles))
 
     async def put_bank(self, tenant: str, bank: EmotionBank) -> None:
-        """Store an emotion bank, or its new content.
-
-        Raises:
-            InvalidRequest: It is empty, names something that the ontology lacks, or is the default.
-        """
-        check_bank(bank)
+        """Store an emotion bank, or its new content."""
+        check("emotion_bank", bank)
         if bank.name == BANK_DEFAULT:
-            problem = f"{BANK_DEFAULT!r} is all of the ontology; choose another name"
+            problem = f"{BANK_DEFAULT!r} is what the wheel has; choose another name"
             raise InvalidRequest("emotion_bank.name", problem)
-        values = {"face_classes": list(bank.face_classes), "voice_styles": list(bank.voice_styles)}
 
         async def work(session: Session) -> None:
-            await ensure_tenant(session)
-            where = emotion_banks.c.tenant == session.tenant, emotion_banks.c.name == bank.name
-            await insert_new(session, emotion_banks, {"tenant": tenant, "name": bank.name, **values})
-            await session.run(update(emotion_banks).where(*where).values(**values))
+            await session.ensure_tenant()
+            await session.drop(emotion_banks, name=bank.name)
+            await session.add(emotion_banks, **asdict(bank))
 
         await self._storage.write(tenant, work)
 
     def _changed(self, old: Identity, change: Change) -> Identity:
         profile = old.profile if change.profile is None else change.profile
         grants = old.grants if change.grants is None else change.grants
-        check_profile("header.profile", profile)
+        bank = old.emotion_bank if change.emotion_bank is None else change.emotion_bank
+        check("header.profile", profile)
         check_grants("header.grants", grants)
         kept = left("header.removed", old.references, change.removed)
-        new = came("header.added", change.added, since=old.version + 1, others=old.references)
-        check_together((*kept, *new))
-        return replace(
-            old,
-            profile=profile,
-            references=(*kept, *new),
-            grants=grants,
-            emotion_bank=old.emotion_bank if change.emotion_bank is None else change.emotion_bank,
-            version=old.version + 1,
-            changed_at_s=self._storage.clock(),
-        )
+        references = (*kept, *came("header.added", change.added, since=old.version + 1, others=old.references))
+        check_declared("header.added", [(reference.kind, reference.size_bytes) for reference in references])
+        check_needed("header.removed", [reference.kind for reference in references])
+        version, now_s = old.version + 1, self._storage.clock()
+        return Identity(old.id, profile, references, grants, bank, version, now_s, old.generation)
 
-    async def _delete_stale_derived(self, session: Session, identity: Identity) -> None:
+    async def _insert_files(self, session: Session, identity: Identity, keys: dict[str, str]) -> None:
+        for each in identity.references:
+            if each.digest in keys:
+                media = {"key": keys[each.digest], "digest": each.digest, "size_bytes": each.size_bytes}
+                whose = {"identity_id": identity.generation, "created_at_s": identity.changed_at_s}
+                await session.add(reference_files, **media, **whose)
+
+    async def _drop_stale_derived(self, session: Session, identity: Identity) -> None:
         """Delete data derived from files that are gone, or for a use that is not allowed any more."""
         uses, columns = allowed(identity, self._storage.clock()), derived_data.c
-        valid = []
+        valid = [columns.kind == ""]
         for kind in ReferenceKind:
             digests = [each.digest for each in identity.references if each.kind is kind]
             if digests and USES[kind] in uses:
                 valid.append((columns.kind == kind) & columns.source.in_([*digests, source_of(digests)]))
-        mine = columns.tenant == session.tenant, columns.identity_id == identity.generation
-        stale = ~or_(*valid) if valid else columns.kind.is_not(None)
-        await session.run(delete(derived_data).where(*mine, stale))
+        await session.drop(derived_data, ~or_(*valid), identity_id=identity.generation)
+
+
+def default_bank() -> EmotionBank:
+    """Return the emotion bank that is all of the ontology."""
+    wheel = emotions.load()
+    return EmotionBank(BANK_DEFAULT, wheel.classes, wheel.styles)
 
 
 def source_of(digests: Sequence[str]) -> str:
@@ -377,12 +322,7 @@ def source_of(digests: Sequence[str]) -> str:
 
 
 def kind_of(identity: Identity, digests: Sequence[str]) -> ReferenceKind:
-    """Return the kind of the files from which something is derived.
-
-    Raises:
-        InvalidRequest: There are none, or of several kinds, or in another order than the identity's.
-        NotFound: The identity has no such file.
-    """
+    """Return the kind of the files from which something is derived; refuse several kinds, and another order."""
     if not 1 <= len(digests) <= FILES_MAX:
         raise InvalidRequest("reference_digests", f"{len(digests)} of them; send 1 to {FILES_MAX}")
     kinds = {reference_of(identity, digest).kind for digest in digests}
@@ -395,11 +335,7 @@ def kind_of(identity: Identity, digests: Sequence[str]) -> ReferenceKind:
 
 
 def reference_of(identity: Identity, digest: str) -> Reference:
-    """Return a reference of an identity.
-
-    Raises:
-        NotFound: It has none with this digest.
-    """
+    """Return a reference of an identity."""
     for reference in identity.references:
         if reference.digest == digest:
             return reference
@@ -411,9 +347,8 @@ def unknown(name: str) -> NotFound:
     return NotFound(f"identity {name!r} is unknown; add it, or use one that ListIdentities tells")
 
 
-async def _bank_row(session: Session, name: str) -> Any:
-    columns = emotion_banks.c
-    return await session.first(select(emotion_banks).where(columns.tenant == session.tenant, columns.name == name))
+def _objects(files: Iterable[Any], keys: dict[str, str]) -> list[tuple[str, bytes]]:
+    return [(keys[digest_of(file.content)], file.content) for file in files]
 
 
 def _conflict(now: Identity, if_version: int) -> Conflict:

@@ -7,30 +7,33 @@ import io
 import json
 import math
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, cast, func, insert, select
+from sqlalchemy import ColumnElement, Select, func, literal, select
 
-import emotions
 from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest
-from services.memory.checks import check_choice, check_handle, check_id, check_text
+from services.memory.checks import check, check_handle, check_id, check_labels, check_text, check_within
 from services.memory.consent import allowed
-from services.memory.database import Session
-from services.memory.domain import Conversation, Rating, TurnCount, TurnFilter, TurnRecord, Use, User
+from services.memory.domain import (
+    Conversation,
+    Rating,
+    TurnCount,
+    TurnFilter,
+    TurnGroup,
+    TurnOrder,
+    TurnRecord,
+    Use,
+    User,
+)
 from services.memory.repositories.conversations import Conversations, fitting, with_clips
-from services.memory.repositories.identities import Identities, unknown
+from services.memory.repositories.identities import Identities
 from services.memory.schema import conversations, identities, ratings, turns, users
+from services.memory.session import Session
 from services.memory.storage import Storage
 
-TEXT_CHARS_MAX = 200
-"""Longest text of a filter."""
-
-BUCKET_S_MIN = 60.0
-"""Narrowest bucket of a count."""
-
-COUNTS_MAX = 10_000
-"""Most counts in one answer."""
+BUCKET_S_MIN, COUNTS_MAX = 60.0, 10_000
+"""Narrowest bucket of a count, and most counts in one answer."""
 
 EXPORTED_AT_ONCE = 500
 """Turns of an export that one transaction reads."""
@@ -42,6 +45,20 @@ HEADER = (
     *("ratings", *(f"{scale}_mean" for scale in SCALES)),
 )
 
+_JOINED = (
+    turns.join(conversations, conversations.c.id == turns.c.conversation_id)
+    .join(identities, identities.c.id == conversations.c.identity_id)
+    .join(users, users.c.id == conversations.c.user_id)
+)
+_CONTEXT = (
+    conversations.c.name.label("conversation"),
+    identities.c.name.label("identity"),
+    identities.c.id.label("identity_id"),
+    identities.c.version,
+    users.c.name.label("user_name"),
+    users.c.kind.label("user_kind"),
+)
+
 
 class Research:
     """Questions across the conversations of a tenant.
@@ -50,7 +67,7 @@ class Research:
         storage: Where they are.
         identities: Knows permissions.
         talks: Knows turns.
-        pseudonym_key: Key by which exports name users; empty: no exports.
+        pseudonym_key: Returns the key by which exports name users; empty: no exports.
     """
 
     def __init__(
@@ -61,98 +78,68 @@ class Research:
 
     async def users(self, tenant: str, identity: str, page_size: int, after: str) -> tuple[list[User], str]:
         """Return a page of users by name, and what the next page is after."""
-        last = _token(after, str, str)
+        who, times = (users.c.name, users.c.kind), (func.min(turns.c.said_at_s), func.max(turns.c.said_at_s))
+        counts = func.count(func.distinct(conversations.c.id)), func.count(turns.c.pk)
         statement = (
-            select(
-                users.c.kind,
-                users.c.name,
-                func.count(func.distinct(conversations.c.id)),
-                func.count(turns.c.pk),
-                func.coalesce(func.min(turns.c.said_at_s), 0.0),
-                func.coalesce(func.max(turns.c.said_at_s), 0.0),
-            )
+            select(*who, *counts, *(func.coalesce(time_s, 0.0) for time_s in times))
             .select_from(users)
             .outerjoin(conversations, conversations.c.user_id == users.c.id)
             .outerjoin(turns, turns.c.conversation_id == conversations.c.id)
             .where(users.c.tenant == tenant)
-            .group_by(users.c.id, users.c.kind, users.c.name)
-            .order_by(users.c.name, users.c.kind)
-            .limit(page_size + 1)
+            .group_by(users.c.id, *who)
         )
-        if last:
-            later = (users.c.name > last[0]) | ((users.c.name == last[0]) & (users.c.kind > last[1]))
-            statement = statement.where(later)
-        rows = await self._asked(tenant, identity, statement)
-        page = [User(row[1] if row[0] == "user" else "", *row[2:]) for row in rows[:page_size]]
-        return page, f"{rows[page_size - 1][1]} {rows[page_size - 1][0]}" if len(rows) > page_size else ""
+        if last := _token(after, str, str):
+            statement = statement.where((who[0] > last[0]) | ((who[0] == last[0]) & (who[1] > last[1])))
+        rows = await self._asked(tenant, identity, statement.order_by(*who).limit(page_size + 1))
+        page = [User(row[0] if row[1] == "user" else "", *row[2:]) for row in rows[:page_size]]
+        return page, f"{rows[page_size - 1][0]} {rows[page_size - 1][1]}" if len(rows) > page_size else ""
 
     async def conversations(
         self, tenant: str, identity: str, user: str, page_size: int, after: str
     ) -> tuple[list[Conversation], str]:
         """Return a page of conversations, the one with the newest turn first, and what the next page is after."""
-        last = _token(after, float.fromhex, int)
-        newest = func.max(turns.c.said_at_s)
-        who = users.c.name, users.c.kind
-        statement = (
-            select(
-                conversations.c.name,
-                identities.c.name,
-                *who,
-                func.count(turns.c.pk),
-                func.min(turns.c.said_at_s),
-                newest,
-                conversations.c.id,
-            )
-            .join_from(conversations, identities, identities.c.id == conversations.c.identity_id)
-            .join(users, users.c.id == conversations.c.user_id)
-            .join(turns, turns.c.conversation_id == conversations.c.id)
-            .where(conversations.c.tenant == tenant, identities.c.name.is_not(None))
-            .group_by(conversations.c.id, conversations.c.name, identities.c.name, *who)
-            .order_by(newest.desc(), conversations.c.id.desc())
-            .limit(page_size + 1)
-        )
+        newest, key = func.max(turns.c.said_at_s), conversations.c.id
+        about = conversations.c.name, identities.c.name, users.c.name
+        times = func.count(turns.c.pk), func.min(turns.c.said_at_s), newest
+        statement = select(*about, *times, users.c.kind, key).select_from(_JOINED).group_by(key, *about, users.c.kind)
+        statement = statement.where(conversations.c.tenant == tenant, identities.c.name.is_not(None))
         if user:
             check_handle("user", user)
             statement = statement.where(users.c.kind == "user", users.c.name == user)
-        if last:
-            time_s, key = last
-            statement = statement.having((newest < time_s) | ((newest == time_s) & (conversations.c.id < key)))
-        rows = await self._asked(tenant, identity, statement)
-        page = [Conversation(row[0], row[1], row[2] if row[3] == "user" else "", *row[4:7]) for row in rows[:page_size]]
-        is_more = len(rows) > page_size
-        return page, f"{rows[page_size - 1][6].hex()} {rows[page_size - 1][7]}" if is_more else ""
+        if last := _token(after, float.fromhex, int):
+            statement = statement.having((newest < last[0]) | ((newest == last[0]) & (key < last[1])))
+        rows = await self._asked(tenant, identity, statement.order_by(newest.desc(), key.desc()).limit(page_size + 1))
+        page = [Conversation(row[0], row[1], row[2] if row[6] == "user" else "", *row[3:6]) for row in rows[:page_size]]
+        return page, f"{rows[page_size - 1][5].hex()} {rows[page_size - 1][7]}" if len(rows) > page_size else ""
 
     async def turns(
-        self, tenant: str, wanted: TurnFilter, is_newest_first: bool, page_size: int, after: str
+        self, tenant: str, wanted: TurnFilter, order: TurnOrder, page_size: int, after: str
     ) -> tuple[list[TurnRecord], str]:
         """Return a page of turns that match, and what the next page is after."""
 
         async def work(session: Session) -> tuple[list[TurnRecord], str]:
-            rows = await self._page(session, wanted, is_newest_first, page_size + 1, after)
+            rows = await self._page(session, wanted, order != TurnOrder.OLDEST_FIRST, page_size + 1, after)
             page = fitting(rows[:page_size])
             return await self._records(session, page), _after(page[-1]) if len(page) < len(rows) else ""
 
         return await self._storage.read(tenant, work)
 
-    async def counts(self, tenant: str, wanted: TurnFilter, group: str, bucket_s: float) -> list[TurnCount]:
-        """Return the number of turns that match per bucket of time and column, or per variant.
-
-        Raises:
-            InvalidRequest: The bucket is too narrow, there are too many counts, or a stage is missing.
-        """
-        if group == "variant" and not wanted.stage:
+    async def counts(self, tenant: str, wanted: TurnFilter, group: TurnGroup, bucket_s: float) -> list[TurnCount]:
+        """Return the number of turns that match, per bucket of time and group."""
+        if group is TurnGroup.VARIANT and not wanted.stage:
             raise InvalidRequest("filter.stage", "missing; name the stage whose variants are counted")
-        if bucket_s and not (math.isfinite(bucket_s) and bucket_s >= BUCKET_S_MIN):
-            raise InvalidRequest("bucket_s", f"{bucket_s:g}; use 0 or at least {BUCKET_S_MIN:g}")
-        name = func.coalesce(_variant(wanted.stage), "") if group == "variant" else turns.c[group]
-        bucket = func.floor(turns.c.said_at_s / bucket_s) * bucket_s if bucket_s else cast(0.0, turns.c.said_at_s.type)
-        columns = bucket.label("bucket"), name.label("name")
-        statement = select(*columns, func.count()).select_from(_JOINED).where(*self._matching(tenant, wanted))
-        statement = statement.group_by(*columns).order_by(*columns).limit(COUNTS_MAX + 1)
+        if bucket_s:
+            check_within("bucket_s", bucket_s, BUCKET_S_MIN)
+        is_variant = group is TurnGroup.VARIANT
+        name = func.coalesce(_variant(wanted.stage), "") if is_variant else turns.c[str(group)]
+        bucket = func.floor(turns.c.said_at_s / bucket_s) if bucket_s else literal(0)
+        columns = bucket.label("of_bucket"), name.label("of_group")
+        statement = select(*columns, func.count()).select_from(_JOINED).where(*_matching(tenant, wanted))
+        statement = statement.group_by("of_bucket", "of_group").order_by("of_bucket", "of_group").limit(COUNTS_MAX + 1)
         rows = await self._asked(tenant, wanted.identity, statement)
         if len(rows) > COUNTS_MAX:
             raise InvalidRequest("bucket_s", f"{bucket_s:g} gives more than {COUNTS_MAX} counts; ask for wider buckets")
-        return [TurnCount(float(row[0]), row[1], row[2]) for row in rows]
+        return [TurnCount(float(row[0]) * bucket_s, row[1], row[2]) for row in rows]
 
     async def rate(self, tenant: str, identity: str, user: str, conversation: str, turn: str, rating: Rating) -> Rating:
         """Rate a turn, once per rater; the same rating again changes nothing.
@@ -161,23 +148,18 @@ class Research:
             NotFound: The turn is unknown.
             AlreadyExists: This rater has rated it otherwise.
         """
-        check_handle("rating.rater", rating.rater)
-        for scale in SCALES:
-            if not 1 <= (value := getattr(rating, scale)) <= 5:
-                raise InvalidRequest(f"rating.{scale}", f"{value}; give 1 (poor) to 5 (excellent)")
+        check("rating", rating)
 
         async def work(session: Session) -> Rating:
             pk = await self._talks.turn(session, identity, user, conversation, turn)
-            mine = ratings.c.turn_pk == pk, ratings.c.rater == rating.rater
-            if row := await session.first(select(ratings).where(*mine)):
+            if row := await session.find(ratings, turn_pk=pk, rater=rating.rater):
                 kept = _rating(row)
                 if replace(kept, rated_at_s=rating.rated_at_s) != rating:
                     given = ", ".join(f"{scale} {getattr(kept, scale)}" for scale in SCALES)
                     raise AlreadyExists(f"rater {rating.rater!r} has rated turn {turn!r} already: {given}")
                 return kept
             rated = replace(rating, rated_at_s=self._storage.clock())
-            values = {each.name: getattr(rated, each.name) for each in fields(Rating)}
-            await session.run(insert(ratings).values(turn_pk=pk, tenant=tenant, **values))
+            await session.add(ratings, turn_pk=pk, **asdict(rated))
             return rated
 
         return await self._storage.write(tenant, work)
@@ -188,132 +170,100 @@ class Research:
         Raises:
             FailedPrecondition: There is no key for pseudonyms, or the named identity lacks the permission.
         """
-        key = self._pseudonym_key()
-        if not key:
+        if not (key := self._pseudonym_key()):
             problem = "this service has no key for the pseudonyms of users"
             raise FailedPrecondition(f"{problem}; name a file with one in E3RG_MEMORY_PSEUDONYM_KEY_FILE")
         if wanted.identity:  # A missing permission of the one that was asked for is an error, not an empty file.
             need = {Use.RESEARCH_EXPORT}
             await self._storage.read(tenant, lambda session: self._identities.found(session, wanted.identity, need))
         yield _csv([HEADER])
-        after = ""
-        while True:
+        after, is_more = "", True
+        while is_more:
 
             async def work(session: Session, after: str = after) -> tuple[list[TurnRecord], Sequence[Any]]:
                 rows = await self._page(session, wanted, False, EXPORTED_AT_ONCE, after)
-                heads = {(row.identity, row.identity_id, row.version) for row in rows}
-                now_s = self._storage.clock()
-                found = await self._identities.versions(session, sorted(heads))
+                heads = sorted({(row.identity, row.identity_id, row.version) for row in rows})
+                now_s, found = self._storage.clock(), await self._identities.versions(session, heads)
                 open_ = {each.id for each in found if Use.RESEARCH_EXPORT in allowed(each, now_s)}
                 return await self._records(session, [row for row in rows if row.identity in open_]), rows
 
             records, rows = await self._storage.read(tenant, work)
             if records:
                 yield _csv([_exported(key, tenant, each) for each in records])
-            if len(rows) < EXPORTED_AT_ONCE:
-                return
-            after = _after(rows[-1])
+            is_more, after = len(rows) == EXPORTED_AT_ONCE, _after(rows[-1]) if rows else ""
 
     async def _asked(self, tenant: str, identity: str, statement: Select[Any]) -> Sequence[Any]:
         """Return the rows of a statement, of one identity only where it is named."""
 
         async def work(session: Session) -> Sequence[Any]:
-            asked = statement
-            if identity:
-                found = await self._identities.found(session, identity)
-                asked = asked.where(conversations.c.identity_id == found.generation)
-            return await session.rows(asked)
+            if not identity:
+                return await session.rows(statement)
+            found = await self._identities.found(session, identity)
+            return await session.rows(statement.where(conversations.c.identity_id == found.generation))
 
         return await self._storage.read(tenant, work)
 
     async def _page(
         self, session: Session, wanted: TurnFilter, is_newest_first: bool, count: int, after: str
     ) -> Sequence[Any]:
-        if wanted.identity and not await session.scalar(
-            select(identities.c.id).where(identities.c.tenant == session.tenant, identities.c.name == wanted.identity)
-        ):
-            raise unknown(wanted.identity)
-        context = (
-            conversations.c.name.label("conversation"),
-            identities.c.name.label("identity"),
-            identities.c.id.label("identity_id"),
-            identities.c.version.label("version"),
-            users.c.name.label("user_name"),
-            users.c.kind.label("user_kind"),
-        )
-        statement = select(turns, *context).select_from(_JOINED).where(*self._matching(session.tenant, wanted))
-        time, key = turns.c.said_at_s, turns.c.pk
+        if wanted.identity:
+            await self._identities.found(session, wanted.identity)
+        statement = select(turns, *_CONTEXT).select_from(_JOINED).where(*_matching(session.tenant, wanted))
+        time_s, key = turns.c.said_at_s, turns.c.pk
         if last := _token(after, float.fromhex, int):
-            at, pk = last
-            earlier, later = (time < at) | ((time == at) & (key < pk)), (time > at) | ((time == at) & (key > pk))
+            is_tie = time_s == last[0]
+            earlier, later = (
+                (time_s < last[0]) | (is_tie & (key < last[1])),
+                (time_s > last[0]) | (is_tie & (key > last[1])),
+            )
             statement = statement.where(earlier if is_newest_first else later)
-        order = (time.desc(), key.desc()) if is_newest_first else (time, key)
+        order = (time_s.desc(), key.desc()) if is_newest_first else (time_s, key)
         return await session.rows(statement.order_by(*order).limit(count))
 
     async def _records(self, session: Session, rows: Sequence[Any]) -> list[TurnRecord]:
-        found = await session.rows(
-            select(ratings).where(ratings.c.turn_pk.in_([row.pk for row in rows])).order_by(ratings.c.rater)
-        )
+        mine = ratings.c.turn_pk.in_([row.pk for row in rows])
         rated: dict[int, list[Rating]] = {}
-        for row in found:
+        for row in await session.rows(select(ratings).where(mine).order_by(ratings.c.rater)):
             rated.setdefault(row.turn_pk, []).append(_rating(row))
-        return [
-            TurnRecord(
-                turn, row.identity, row.user_name if row.user_kind == "user" else "", tuple(rated.get(row.pk, ()))
-            )
-            for turn, row in zip(await with_clips(session, rows), rows, strict=True)
-        ]
-
-    def _matching(self, tenant: str, wanted: TurnFilter) -> list[ColumnElement[bool]]:  # one field each
-        """Return the conditions of a filter.
-
-        Raises:
-            InvalidRequest: A field of it is wrong.
-        """
-        found: list[ColumnElement[bool]] = [turns.c.tenant == tenant, identities.c.name.is_not(None)]
-        if wanted.identity:
-            check_id("filter.identity", wanted.identity)
-            found.append(identities.c.name == wanted.identity)
-        if wanted.user:
-            check_handle("filter.user", wanted.user)
-            found += [users.c.kind == "user", users.c.name == wanted.user]
-        if wanted.conversation:
-            check_handle("filter.conversation", wanted.conversation)
-            found.append(conversations.c.name == wanted.conversation)
-        for name in ("from_s", "until_s"):
-            if not math.isfinite(getattr(wanted, name)):
-                raise InvalidRequest(f"filter.{name}", f"{getattr(wanted, name)}; give a Unix time in seconds")
-        until_s = wanted.until_s or math.inf
-        found.append(turns.c.said_at_s.between(wanted.from_s, math.nextafter(until_s, 0.0)))
-        for name in ("user_emotions", "reply_emotions"):
-            for label in getattr(wanted, name):
-                check_choice(f"filter.{name}", label, emotions.load().labels)
-            if labels := getattr(wanted, name):
-                found.append(turns.c[name.removesuffix("s")].in_(labels))
-        if wanted.stage:
-            check_text("filter.stage", wanted.stage, TEXT_CHARS_MAX)
-        if wanted.variant and not wanted.stage:
-            raise InvalidRequest("filter.stage", "missing; name the stage of filter.variant")
-        if wanted.variant:
-            found.append(_variant(wanted.stage) == wanted.variant)
-        if wanted.text:
-            check_text("filter.text", wanted.text, TEXT_CHARS_MAX)
-            found.append(
-                turns.c.user_text.icontains(wanted.text, autoescape=True)
-                | turns.c.reply_text.icontains(wanted.text, autoescape=True)
-            )
-        return found
+        names = [row.user_name if row.user_kind == "user" else "" for row in rows]
+        told = zip(await with_clips(session, rows), rows, names, strict=True)
+        return [TurnRecord(turn, row.identity, name, tuple(rated.get(row.pk, ()))) for turn, row, name in told]
 
 
-_JOINED = (
-    turns.join(conversations, conversations.c.id == turns.c.conversation_id)
-    .join(identities, identities.c.id == conversations.c.identity_id)
-    .join(users, users.c.id == conversations.c.user_id)
-)
+def _matching(tenant: str, wanted: TurnFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions of a filter; refuse a field of it that is wrong."""
+    found: list[ColumnElement[bool]] = [turns.c.tenant == tenant, identities.c.name.is_not(None)]
+    for name, rule, columns in (
+        ("identity", check_id, [(identities.c.name, wanted.identity)]),
+        ("user", check_handle, [(users.c.name, wanted.user), (users.c.kind, "user")]),
+        ("conversation", check_handle, [(conversations.c.name, wanted.conversation)]),
+    ):
+        if value := getattr(wanted, name):
+            rule(f"filter.{name}", value)
+            found += [column == wished for column, wished in columns]
+    for name in ("from_s", "until_s"):
+        check_within(f"filter.{name}", getattr(wanted, name), 0)
+    found.append(turns.c.said_at_s.between(wanted.from_s, math.nextafter(wanted.until_s or 1e12, 0)))
+    for name in ("user_emotions", "reply_emotions"):
+        if labels := getattr(wanted, name):
+            check_labels(f"filter.{name}", labels)
+            found.append(turns.c[name.removesuffix("s")].in_(labels))
+    if wanted.variant and not wanted.stage:
+        raise InvalidRequest("filter.stage", "missing; name the stage of filter.variant")
+    if wanted.variant:
+        found.append(_variant(wanted.stage) == wanted.variant)
+    for name in ("stage", "text"):
+        if value := getattr(wanted, name):
+            check_text(f"filter.{name}", value, 200)
+    if wanted.text:
+        said = (column.icontains(wanted.text, autoescape=True) for column in (turns.c.user_text, turns.c.reply_text))
+        found.append(next(said) | next(said))
+    return found
 
 
 def _variant(stage: str) -> ColumnElement[str]:
-    return cast(turns.c.variants[stage].as_string(), String)
+    found: ColumnElement[str] = turns.c.variants[stage].as_string()
+    return found
 
 
 def _rating(row: Any) -> Rating:
@@ -325,11 +275,7 @@ def _after(row: Any) -> str:
 
 
 def _token(after: str, *kinds: Callable[[str], Any]) -> list[Any]:
-    """Return the parts of a page token, none of an empty one.
-
-    Raises:
-        InvalidRequest: It is none.
-    """
+    """Return the parts of a page token, none of an empty one."""
     parts = after.split(" ") if after else []
     try:
         return [kind(part) for kind, part in zip(kinds, parts, strict=True)] if parts else []
@@ -339,17 +285,17 @@ def _token(after: str, *kinds: Callable[[str], Any]) -> list[Any]:
 
 def _exported(key: bytes, tenant: str, record: TurnRecord) -> list[object]:
     """Return the fields of a turn; its user is named by a keyed digest, the same in all exports with this key."""
-    turn = record.turn
+    turn, count = record.turn, len(record.ratings)
     who = f"{tenant}\0{record.user or turn.conversation}\0{bool(record.user)}"
-    pseudonym = hmac.new(key, who.encode(), hashlib.sha256).hexdigest()[:16]
-    talk = hmac.new(key, f"{who}\0{turn.conversation}".encode(), hashlib.sha256).hexdigest()[:16]
-    votes = {vote.voter: vote.label for vote in turn.votes}
-    delivery = {each.name: getattr(turn.delivery, each.name) for each in fields(turn.delivery)}
-    count = len(record.ratings)
+    names = (
+        hmac.new(key, each.encode(), hashlib.sha256).hexdigest()[:16] for each in (who, f"{who}\0{turn.conversation}")
+    )
     means = [sum(getattr(each, scale) for each in record.ratings) / count if count else "" for scale in SCALES]
-    open_ = [json.dumps(each, sort_keys=True) for each in (turn.models, turn.variants, votes, delivery, turn.timings_s)]
-    said = [turn.said_at_s, turn.user_text, turn.user_emotion, turn.user_intensity, turn.reply_text, turn.reply_emotion]
-    return [record.identity, pseudonym, talk, turn.id, *said, *open_, count, *means]
+    votes = {vote.voter: vote.label for vote in turn.votes}
+    open_ = turn.models, turn.variants, votes, asdict(turn.delivery), turn.timings_s
+    said = turn.said_at_s, turn.user_text, turn.user_emotion, turn.user_intensity, turn.reply_text, turn.reply_emotion
+    documents = (json.dumps(each, sort_keys=True) for each in open_)
+    return [record.identity, *names, turn.id, *said, *documents, count, *means]
 
 
 def _csv(rows: Sequence[Sequence[object]]) -> bytes:

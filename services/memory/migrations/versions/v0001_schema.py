@@ -22,12 +22,12 @@ def upgrade() -> None:
         sa.Column("id", sa.String(length=32), nullable=False),
         sa.Column("tenant", sa.String(length=63), nullable=False),
         sa.Column("what", sa.Text(), nullable=False),
-        sa.Column("erased_ids", _JSON, nullable=False),
         sa.Column("asked_by", sa.Text(), nullable=False),
         sa.Column("begun_at_s", sa.Double(), nullable=False),
         sa.Column("done_at_s", sa.Double(), nullable=False),
         sa.Column("counts", _JSON, nullable=False),
         sa.Column("caches_gone_by_s", sa.Double(), nullable=False),
+        sa.Column("erased_ids", _JSON, nullable=False),
         sa.Column("is_copied", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_audits")),
     )
@@ -129,7 +129,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_conversations")),
         sa.UniqueConstraint("identity_id", "user_id", "name", name=op.f("uq_conversations_identity_id_user_id_name")),
     )
-    op.create_index(op.f("ix_conversations_identity_id"), "conversations", ["identity_id"], unique=False)
     op.create_index(op.f("ix_conversations_tenant"), "conversations", ["tenant"], unique=False)
     op.create_index(op.f("ix_conversations_user_id"), "conversations", ["user_id"], unique=False)
     op.create_table(
@@ -154,7 +153,6 @@ def upgrade() -> None:
             "identity_id", "source", "model_digest", name=op.f("uq_derived_data_identity_id_source_model_digest")
         ),
     )
-    op.create_index(op.f("ix_derived_data_identity_id"), "derived_data", ["identity_id"], unique=False)
     op.create_index(op.f("ix_derived_data_tenant"), "derived_data", ["tenant"], unique=False)
     op.create_table(
         "emotion_references",
@@ -236,7 +234,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key", name=op.f("pk_reference_files")),
         sa.UniqueConstraint("identity_id", "digest", name=op.f("uq_reference_files_identity_id_digest")),
     )
-    op.create_index(op.f("ix_reference_files_identity_id"), "reference_files", ["identity_id"], unique=False)
     op.create_index(op.f("ix_reference_files_tenant"), "reference_files", ["tenant"], unique=False)
     op.create_table(
         "permissions",
@@ -266,20 +263,20 @@ def upgrade() -> None:
         sa.Column("conversation_id", _BIG, nullable=False),
         sa.Column("place", sa.Integer(), nullable=False),
         sa.Column("id", sa.String(length=63), nullable=False),
-        sa.Column("said_at_s", sa.Double(), nullable=False),
-        sa.Column("kept_at_s", sa.Double(), nullable=False),
         sa.Column("user_text", sa.Text(), nullable=False),
         sa.Column("user_emotion", sa.Text(), nullable=False),
-        sa.Column("user_intensity", sa.Double(), nullable=False),
         sa.Column("reply_text", sa.Text(), nullable=False),
         sa.Column("reply_emotion", sa.Text(), nullable=False),
+        sa.Column("user_intensity", sa.Double(), nullable=False),
+        sa.Column("vote_record", sa.LargeBinary(), nullable=False),
         sa.Column("models", _JSON, nullable=False),
         sa.Column("variants", _JSON, nullable=False),
         sa.Column("votes", _JSON, nullable=False),
         sa.Column("delivery", _JSON, nullable=False),
         sa.Column("timings_s", _JSON, nullable=False),
+        sa.Column("said_at_s", sa.Double(), nullable=False),
+        sa.Column("kept_at_s", sa.Double(), nullable=False),
         sa.Column("are_timings_final", sa.Boolean(), server_default=sa.false(), nullable=False),
-        sa.Column("vote_record", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(
             ["conversation_id"], ["conversations.id"], name=op.f("fk_turns_conversation_id"), ondelete="CASCADE"
         ),
@@ -297,9 +294,9 @@ def upgrade() -> None:
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("tenant", sa.String(length=63), nullable=False),
-        sa.Column("digest", sa.String(length=64), nullable=False),
-        sa.Column("size_bytes", sa.BigInteger(), nullable=False),
-        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("size_bytes", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("since", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
             ["identity_id", "version"],
@@ -353,7 +350,7 @@ def upgrade() -> None:
     op.create_index(op.f("ix_turn_embeddings_tenant"), "turn_embeddings", ["tenant"], unique=False)
     for table in ("examples", "emotion_references"):
         columns = "fingerprint" if table == "examples" else "generator, name"
-        name = "fingerprint" if table == "examples" else "owner"
+        name = "owner"
         op.execute(f"CREATE UNIQUE INDEX uq_{table}_{name} ON {table} (tenant, coalesce(identity_id, ''), {columns})")
     _engine_parts()
 

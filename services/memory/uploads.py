@@ -1,0 +1,109 @@
+"""Files in chunks: of the size that was declared, and no more of them at once than there is room for."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from services.common.errors import DeadlineExceeded, InvalidRequest, Overloaded
+from services.common.media import CHUNK_BYTES_MAX
+from services.memory.domain import digest_of
+
+ROOM_BYTES = 2**29
+"""So many bytes may come at the same time, and as many may go: four of the largest identities."""
+
+SILENCE_S_MAX = 30.0
+"""A caller who sends nothing for so long is gone, and what it holds of the room with it."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A file that is to come: `field` names it, and `digest` is its SHA-256 (hex) where the caller knows it."""
+
+    field: str
+    size_bytes: int
+    digest: str = ""
+
+
+class Transfers:
+    """The files that are on their way in one direction: together at most `bytes_max`."""
+
+    def __init__(self, bytes_max: int = ROOM_BYTES) -> None:
+        self._bytes_max, self._taken_bytes = bytes_max, 0
+
+    @contextmanager
+    def room(self, size_bytes: int) -> Iterator[None]:
+        """Take room in the block.
+
+        Raises:
+            Overloaded: There is none.
+        """
+        if self._taken_bytes + size_bytes > self._bytes_max:
+            problem = f"{self._taken_bytes} bytes of files are on their way, and {size_bytes} more are too many"
+            raise Overloaded(f"{problem}; retry in 1 s", 1.0)
+        self._taken_bytes += size_bytes
+        try:
+            yield
+        finally:
+            self._taken_bytes -= size_bytes
+
+
+# The parts of streams are messages of several types with a `oneof part` of header and content.
+
+
+async def header_of(parts: AsyncIterator[Any]) -> Any:
+    """Return the header that a stream begins with."""
+    part = await _next(parts)
+    if part is None or part.WhichOneof("part") != "header":
+        raise InvalidRequest("header", "missing; send it first")
+    return part.header
+
+
+async def files_of(parts: AsyncIterator[Any], declared: Sequence[Declared]) -> list[bytes]:
+    """Return the files that make up the rest of a stream, one behind the other; refuse fewer, more or other bytes."""
+    files, rest = [], b""
+    for expected in declared:
+        file = bytearray()
+        while missing := expected.size_bytes - len(file):
+            if (chunk := rest or await _content(parts)) is None:
+                problem = f"{len(file)} of {expected.size_bytes} bytes came; declare and send the whole file"
+                raise InvalidRequest(expected.field, problem)
+            file += chunk[:missing]
+            rest = chunk[missing:]
+        files.append(bytes(file))
+        if expected.digest and (digest := digest_of(files[-1])) != expected.digest:
+            problem = f"its SHA-256 is {digest}, and {expected.digest} was declared; send it anew"
+            raise InvalidRequest(expected.field, problem)
+    if rest or await _content(parts) is not None:
+        size_bytes = sum(file.size_bytes for file in declared)
+        raise InvalidRequest(
+            "content", f"more than the {size_bytes} bytes came that were declared; declare all of them"
+        )
+    return files
+
+
+async def contents_of(parts: AsyncIterator[Any]) -> AsyncGenerator[bytes]:
+    """Yield the content that makes up the rest of a stream."""
+    while (chunk := await _content(parts)) is not None:
+        yield chunk
+
+
+async def _content(parts: AsyncIterator[Any]) -> bytes | None:
+    """Return the next chunk of content; None at the end."""
+    if (part := await _next(parts)) is None:
+        return None
+    if (found := part.WhichOneof("part")) != "content":
+        raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header first, then content")
+    if len(part.content) > CHUNK_BYTES_MAX:
+        raise InvalidRequest("content", f"a message holds {len(part.content)} bytes; send at most {CHUNK_BYTES_MAX}")
+    chunk: bytes = part.content
+    return chunk
+
+
+async def _next(parts: AsyncIterator[Any]) -> Any:
+    try:
+        async with asyncio.timeout(SILENCE_S_MAX):
+            return await anext(parts, None)
+    except TimeoutError:
+        raise DeadlineExceeded(f"no part came for {SILENCE_S_MAX:.0f} s; send them one after the other") from None

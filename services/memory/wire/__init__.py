@@ -1,1 +1,0 @@
-"""The memory's contract: servicers and the conversion of messages."""

@@ -16,6 +16,7 @@ A user is "p-<name>", or "c-<conversation>" for one who is known in one conversa
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Any, Literal
@@ -23,8 +24,9 @@ from uuid import uuid4
 
 from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy import Table, select, tuple_
+from sqlalchemy.exc import IntegrityError
 
-from services.common.errors import Conflict, FailedPrecondition, InvalidRequest, NotFound
+from services.common.errors import Conflict, Damaged, FailedPrecondition, InvalidRequest, NotFound
 from services.common.tar import END, Member, Reader, packed
 from services.memory import checks
 from services.memory.blobs import new_key
@@ -57,7 +59,7 @@ from services.memory.schema import (
     users,
 )
 from services.memory.session import Session, by
-from services.memory.storage import Storage
+from services.memory.storage import Storage, finished
 
 VERSION = 3
 """1 had no earlier versions of an identity; until 2 the models of a turn were called its variants."""
@@ -67,6 +69,8 @@ TIME_S_MAX = 1e11
 """Nothing was said or changed later: Unix time, of the year 5138."""
 LINES_BYTES, LINES_MAX = 2**20, 200
 """A member of lines ends with so many bytes or lines: lines are embedded at once."""
+
+GONE = "its tenant was erased while it was imported, or that took more than an hour; import it again"
 
 _HANDLE, _LINES_BYTES_MAX = "[A-Za-z0-9-]{1,63}", 2**22
 _ORDER = ("references", "versions", "emotions", "exemplars", "people")
@@ -149,13 +153,23 @@ class Archive:
         if identity.version > VERSIONS_MAX:
             problem = f"identity {name!r} is at version {identity.version}, an archive holds {VERSIONS_MAX}"
             raise FailedPrecondition(f"{problem}; copy the database and the object storage")
-        async for member in self._members(tenant, identity):
-            for piece in packed(member):
-                yield piece
-        now = await self.storage.rows(tenant, select(identities.c.id).where(by(identities, id=identity.generation)))
-        if not now:
-            raise NotFound(f"identity {name!r} was erased while it was exported; what was written is not whole")
+        try:
+            async for member in self._members(tenant, identity):
+                for piece in packed(member):
+                    yield piece
+        except Damaged:
+            if await self._now(tenant, identity) != identity:
+                raise Conflict(f"identity {name!r} was changed while it was exported; export it again") from None
+            raise
+        await self._now(tenant, identity)
         yield END
+
+    async def _now(self, tenant: str, identity: Identity) -> Identity:
+        """Return an identity as it is now; `NotFound` when it was erased meanwhile."""
+        with suppress(NotFound):
+            if (now := await self.identities.get(tenant, identity.id)).generation == identity.generation:
+                return now
+        raise NotFound(f"identity {identity.id!r} was erased while it was exported; what was written is not whole")
 
     async def import_(self, tenant: str, name: str, pieces: AsyncIterator[bytes]) -> Identity:
         """Add an identity out of an archive; it is there with everything, or nothing of it is kept.
@@ -170,11 +184,14 @@ class Archive:
         try:
             async for piece in pieces:
                 for member in reader.read(piece):
-                    await importing.put(member)
+                    await finished(importing.put(member))
                 if reader.at_end:
                     break
             reader.check_end()
-            return await importing.end()
+            return await finished(importing.end())
+        except IntegrityError as error:
+            await importing.withdraw()
+            raise Conflict(GONE) from error
         except BaseException:
             await importing.withdraw()
             raise
@@ -293,11 +310,14 @@ class Import:
                 return (await self._identities.versions(session, [(identity.id, *first)]))[0]
             await self._identities.require_free(session, identity.id)
             if not await session.change(identities, by(identities, id=identity.generation), name=identity.id):
-                raise Conflict("the import took more than an hour; send the archive faster")
+                raise Conflict(GONE)
             await session.record([identity.generation, identity.version], self._storage.clock())
             return identity
 
-        return await self._storage.write(self._tenant, work)
+        there = await self._storage.write(self._tenant, work)
+        if there.generation != identity.generation:  # The first try of this call imported it.
+            await self.withdraw()
+        return there
 
     async def withdraw(self) -> None:
         """Take everything back."""

@@ -64,7 +64,7 @@ def require(identity: Identity, uses: Collection[str], now_s: float) -> None:
     given = "; ".join(
         f"{grant.use} by {grant.granted_by} since {grant.granted_on}" for grant in identity.grants if grant.use in holds
     )
-    problems = "; ".join(_problem(identity, use) for use in missing)
+    problems = "; ".join(_problem(identity, use, _day(now_s)) for use in missing)
     wanted = " ".join(f"--grant {use}" for use in missing)
     raise FailedPrecondition(
         f"identity {identity.id!r}: {problems}; allowed is {given or 'nothing'}; whoever may allow it does so with"
@@ -72,10 +72,10 @@ def require(identity: Identity, uses: Collection[str], now_s: float) -> None:
     )
 
 
-def _problem(identity: Identity, use: str) -> str:
+def _problem(identity: Identity, use: str, today: str) -> str:
     for grant in identity.grants:
         if grant.use == use:
-            ended = f"ended with {grant.until}" if grant.until else "has not begun"
+            ended = f"ended with {grant.until}" if grant.until and grant.until < today else "has not begun"
             return f"the permission for {use} by {grant.granted_by} of {grant.granted_on} {ended}"
     since = f"version {identity.version} of {_day(identity.changed_at_s)}"
     return f"there is no permission for {use} ({since})"

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from services.common import idempotency
 from services.common.errors import Damaged, DeadlineExceeded, NotReady, Overloaded, ServiceError
 from services.memory import metrics
-from services.memory.session import Session
+from services.memory.session import InterferedError, Session
 from services.memory.settings import DatabaseSettings
 
 Result = TypeVar("Result")
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 ATTEMPTS, RETRY_S = 4, 0.05
 """A transaction is tried so often where another try may succeed; the wait before the second one, which doubles."""
 
-ERRORS = (sql.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+ERRORS = (InterferedError, sql.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 """What the engines and their drivers raise; a connection that cannot be opened raises plain errors."""
 
 _PRAGMAS = (
@@ -47,10 +47,11 @@ class Database:
 
     Attributes:
         problem: Why the last transaction could not reach the database; empty when it could.
+        is_rewritten: Whether the last `forget_deleted` came to its end.
     """
 
     def __init__(self, settings: DatabaseSettings) -> None:
-        self.problem = ""
+        self.problem, self.is_rewritten = "", True
         self._timeout_s = settings.database_timeout_s
         self.engine = engine_of(settings, settings.url)
         self.is_embedded = self.engine.dialect.name == "sqlite"
@@ -61,7 +62,7 @@ class Database:
 
     async def read(self, tenant: str, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Return what `work` reads in one transaction; it may run several times."""
-        return await self.tried(lambda: self._worked(tenant, work, "", "BEGIN"))
+        return await self.tried(lambda: self._worked(tenant, work, idempotency.key(), "BEGIN"))
 
     async def write(self, tenant: str, work: Callable[[Session], Awaitable[Result]]) -> Result:
         """Return what `work` returns once its transaction is committed; without a tenant it is maintenance of all.
@@ -87,11 +88,18 @@ class Database:
         return await self.write(tenant, lambda session: session.run(statement))
 
     async def forget_deleted(self) -> None:
-        """On SQLite, truncate the write-ahead log: it still holds what was deleted. A reader beside may prevent it."""
+        """On SQLite, rewrite the file and truncate its log: both still hold copies of what was deleted.
+
+        `secure_delete` misses the copies that b-tree pages keep of rows that moved to other pages. A transaction of
+        another process may prevent it; the next sweep tries again.
+        """
         if self.is_embedded:
+            self.is_rewritten = False
             with suppress(sql.SQLAlchemyError):
                 async with self._writer, self._reader.connect() as connection:
-                    await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                    await connection.exec_driver_sql("VACUUM")
+                    log = await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                    self.is_rewritten = not log.scalar_one()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -152,7 +160,8 @@ def engine_of(settings: DatabaseSettings, url: URL, is_creating: bool = False, i
         if not is_reader:
             event.listen(engine.sync_engine, "begin", _begin_sqlite)
         return engine
-    arguments: dict[str, Any] = {"timeout": settings.database_timeout_s, "command_timeout": settings.database_timeout_s}
+    timeout_s = settings.database_timeout_s  # The server gives up a statement first, and says so.
+    arguments: dict[str, Any] = {"timeout": timeout_s, "command_timeout": 1.5 * timeout_s}
     query = {name: str(value) for name, value in url.query.items()}
     mode, authorities = query.pop("sslmode", ""), query.pop("sslrootcert", "")
     if settings.database_ca_file or mode == "verify-full":
@@ -186,7 +195,11 @@ def translated(error: Exception) -> tuple[ServiceError | Exception, bool]:  # no
         return Overloaded(f"{problem}; make room on it, see docs/memory.md", None), False
     if state == "57014":
         return DeadlineExceeded(f"the memory's database took too long ({reason})"), False
-    if state in ("40001", "40P01") or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+    if (
+        isinstance(error, InterferedError)
+        or state in ("40001", "40P01")
+        or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+    ):
         return NotReady(f"the memory's database is busy ({reason}); retry"), True
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return Damaged(f"the memory's database is damaged: {reason}; restore it from a backup"), False

@@ -1,6 +1,7 @@
 """The sentence embedding, behind a bounded queue and a small cache."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,9 +70,8 @@ class Embedding:
         missing = [(name, text) for name, text in zip(names, texts, strict=True) if name not in found]
         for start in range(0, len(missing), AT_ONCE):
             worded = [each for each in missing[start : start + AT_ONCE] if any(letter.isalnum() for letter in each[1])]
-            rows: Any = (
-                await self._queue.run(lambda: self._embedder.embed([text for _, text in worded])) if worded else []
-            )  # noqa: B023
+            embed = partial(self._embedder.embed, [text for _, text in worded])
+            rows: Any = await self._queue.run(embed) if worded else []
             found |= {name: _unit(row) for (name, _), row in zip(worded, rows, strict=True)}
         self.cache.update({name: found.get(name) for name in names[-CACHED_MAX:]})
         return [found.get(name) for name in names]

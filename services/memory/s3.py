@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from secrets import token_hex
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import urllib3
 from minio import Minio
@@ -17,7 +18,7 @@ from minio.error import MinioException, S3Error
 from urllib3.exceptions import HTTPError, MaxRetryError
 
 from services.common.errors import FailedPrecondition, NotReady, Overloaded
-from services.memory.blobs import IMPORT, Entry
+from services.memory.blobs import IMPORT, LISTED_AT_ONCE, Entry
 from services.memory.settings import DatabaseSettings
 
 Result = TypeVar("Result")
@@ -108,11 +109,19 @@ class S3Blobs:
 
     def list(self, prefix: str) -> Iterator[Entry]:
         """Yield objects by key; see the port."""
-        found = self._client.list_objects(self._bucket, prefix, recursive=True)
-        # Not asked again after a failure: a generator that has failed looks as if it had ended.
-        while each := self._ask(f"LIST {prefix}", lambda: next(found, None), attempts=1):
-            modified_s = each.last_modified.timestamp() if each.last_modified else 0.0
-            yield Entry(each.object_name or "", each.size or 0, modified_s)
+        last = ""
+        page: list[Any] = [None] * LISTED_AT_ONCE
+
+        def read() -> list[Any]:
+            # Anew for each try: a generator that has failed ends like a listing that is whole.
+            found = self._client.list_objects(self._bucket, prefix, recursive=True, start_after=last or None)
+            return list(islice(found, LISTED_AT_ONCE))
+
+        while len(page) == LISTED_AT_ONCE:
+            page = self._ask(f"LIST {prefix}", read)
+            for each in page:
+                last, modified_s = each.object_name or "", each.last_modified.timestamp() if each.last_modified else 0.0
+                yield Entry(last, each.size or 0, modified_s)
 
     def check(self) -> None:
         """Make the bucket where that is allowed, and try it; see the port."""
@@ -128,7 +137,7 @@ class S3Blobs:
         self.put(key, b"probe")
         self.delete([key])
 
-    def _ask(self, what: str, call: Callable[[], Result], attempts: int = ATTEMPTS) -> Result:
+    def _ask(self, what: str, call: Callable[[], Result]) -> Result:
         """Return the answer to a request; one that was cut is sent again.
 
         Raises:
@@ -136,7 +145,7 @@ class S3Blobs:
             Overloaded: It is full.
             KeyError: There is no such object.
         """
-        for attempt in range(1, attempts + 1):
+        for attempt in range(1, ATTEMPTS + 1):
             try:
                 return call()
             except S3Error as error:
@@ -146,12 +155,13 @@ class S3Blobs:
                     problem = f"is full ({error.code}); nothing of this call is kept; erase something or make room"
                     raise Overloaded(f"the object storage at {self._place} {problem}", None) from error
                 problem = f"refuses {what} ({error.code}): {_REMEDIES.get(error.code or '', 'its log says why')}"
-                is_last = attempt == attempts or error.response.status < 500
+                is_last = attempt == ATTEMPTS or error.response.status < 500
                 cause: Exception = error
-            except (HTTPError, OSError, MinioException, ValueError) as error:
+            # SyntaxError: an answer that is no XML.
+            except (HTTPError, OSError, MinioException, ValueError, SyntaxError) as error:
                 reason = getattr(error, "reason", None) or error
                 problem = f"cannot be reached ({type(reason).__name__} at {what}); retry"
-                is_last, cause = attempt == attempts or isinstance(error, MaxRetryError), error
+                is_last, cause = attempt == ATTEMPTS or isinstance(error, MaxRetryError), error
             if is_last:
                 raise NotReady(f"the object storage at {self._place} {problem}") from cause
         raise AssertionError("unreachable")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from cachetools import TTLCache
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Double, Select, Table, bindparam, literal, select, text
+from sqlalchemy import ColumnElement, Double, Select, Table, bindparam, literal, select, text, type_coerce
+from sqlalchemy.types import NullType
 
 from services.memory.schema import (
     DIMENSIONS,
@@ -23,9 +24,6 @@ from services.memory.schema import (
     vector_text,
 )
 from services.memory.session import Session
-
-ROWS_AT_ONCE = 8192
-"""Rows of a matrix that are scored at once: their float32 copy stays in the processor's cache."""
 
 _APPROXIMATE = text(
     "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true)"
@@ -55,8 +53,8 @@ class Matrix:
     Attributes:
         codes: A number for each identity and label.
         names: Primary keys, (n,).
-        columns: float64 (n, 4): code of the identity, conversation, code of the label, Unix time said.
-        vectors: float16 (n, dimensions), of length 1.
+        columns: float64 (4, n): code of the identity, conversation, code of the label, Unix time said.
+        vectors: float32 (n, dimensions), of length 1: scoring float16 takes three times as long.
     """
 
     added: int
@@ -64,41 +62,35 @@ class Matrix:
     codes: dict[str | None, int]
     names: NDArray[Any]
     columns: NDArray[np.float64]
-    vectors: NDArray[np.float16]
+    vectors: NDArray[np.float32]
 
     @classmethod
     def of(cls, added: int, removed: int, rows: Sequence[Any], before: "Matrix | None" = None) -> "Matrix":
         """Return the matrix of rows (name, identity, conversation, label, time, vector), behind those of `before`."""
         codes = before.codes if before else {}
-        columns = np.array(
-            [
-                (codes.setdefault(row[1], len(codes)), row[2], codes.setdefault(row[3], len(codes)), row[4])
-                for row in rows
-            ]
-        ).reshape(-1, 4)
-        names, blob = np.array([row[0] for row in rows], object), b"".join(row[5] for row in rows)
-        vectors = np.frombuffer(blob, "<f2").reshape(len(rows), -1 if rows else DIMENSIONS)
+        names, owners, talks, labels, times, blobs = zip(*rows, strict=True) if rows else ((),) * 6
+        of = [[codes.setdefault(name, len(codes)) for name in column] for column in (owners, labels)]
+        columns = np.array([of[0], talks, of[1], times], np.float64)
+        vectors = (
+            np.frombuffer(b"".join(blobs), "<f2").reshape(len(rows), -1 if rows else DIMENSIONS).astype(np.float32)
+        )
+        keys = np.array(names, object)
         if before:
-            names, columns = np.concatenate([before.names, names]), np.concatenate([before.columns, columns])
+            keys, columns = np.concatenate([before.names, keys]), np.concatenate([before.columns, columns], axis=1)
             vectors = np.concatenate([before.vectors, vectors])
-        return cls(added, removed, codes, names, columns, vectors)
+        return cls(added, removed, codes, keys, columns, vectors)
 
     def nearest(self, wanted: Wanted) -> list[tuple[Any, float]]:
         """Return names and cosines of the nearest rows, the nearest first."""
-        kept = np.isin(self.columns[:, 0], [self.codes.get(name, -1) for name in wanted.identities])
-        kept &= self.columns[:, 3] >= wanted.since_s
+        owners, talks, labels, said_at_s = self.columns
+        kept = np.isin(owners, [self.codes.get(name, -1) for name in wanted.identities]) & (said_at_s >= wanted.since_s)
         if wanted.conversation is not None:
-            kept &= self.columns[:, 1] == wanted.conversation
+            kept &= talks == wanted.conversation
         if wanted.labels:
-            kept &= np.isin(self.columns[:, 2], [self.codes.get(label, -1) for label in wanted.labels])
-        indices = np.flatnonzero(kept)
-        scores = np.empty(len(indices), np.float32)
-        query = wanted.vector.astype(np.float32)
-        for start in range(0, len(indices), ROWS_AT_ONCE):
-            some = indices[start : start + ROWS_AT_ONCE]
-            is_all = len(indices) == len(self.names)  # A slice is no copy.
-            rows = self.vectors[start : start + ROWS_AT_ONCE] if is_all else self.vectors[some]
-            scores[start : start + len(some)] = rows.astype(np.float32) @ query
+            kept &= np.isin(labels, [self.codes.get(label, -1) for label in wanted.labels])
+        indices, query = np.flatnonzero(kept), wanted.vector.astype(np.float32)
+        # Without a filter the rows need no copy.
+        scores = (self.vectors if kept.all() else self.vectors[indices]) @ query
         count = min(wanted.limit, len(indices))
         best = np.argpartition(-scores, count - 1)[:count] if count else indices[:0]
         near = [at for at in best[np.argsort(-scores[best], kind="stable")] if scores[at] >= wanted.similarity_min]
@@ -131,7 +123,9 @@ class Searcher:
             counts = (known.embeddings_added, known.embeddings_removed) if known else None
             about = columns.identity_id, columns.conversation_id, columns.user_emotion, columns.said_at_s
             mine = session.mine(turn_embeddings, user_id=user_id, model_digest=self._model_digest)
-            rows = select(columns.turn_pk, *about, columns.vector).where(mine, columns.vector.is_not(None))
+            rows = select(columns.turn_pk, *about, type_coerce(columns.vector, NullType())).where(
+                mine, columns.vector.is_not(None)
+            )
             return await self._matrix(session, ("turns", user_id), counts, rows, columns.turn_pk, wanted)
         filters = [columns.user_id == user_id, columns.identity_id.in_(wanted.identities)]
         if wanted.conversation is not None:
@@ -159,7 +153,8 @@ class Searcher:
         known = await session.find(tenants)
         counts = (known.examples_added, known.examples_removed) if known else None
         about = columns.identity_id, literal(0), columns.user_emotion, literal(0.0)
-        rows = select(columns.id, *about, columns.vector).where(session.mine(examples, model_digest=self._model_digest))
+        mine = session.mine(examples, model_digest=self._model_digest)
+        rows = select(columns.id, *about, type_coerce(columns.vector, NullType())).where(mine)
         return await self._matrix(session, ("examples", session.tenant), counts, rows, None, wanted)
 
     def drop(self, kind: str, owners: Iterable[str]) -> None:

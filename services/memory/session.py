@@ -11,6 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from services.memory.schema import requests, tenants
 
 
+class InterferedError(Exception):
+    """Another transaction changed what this one has read; the next try sees it."""
+
+
 @dataclass(frozen=True)
 class Session:
     """An open transaction of one tenant; empty for maintenance across tenants.
@@ -46,8 +50,9 @@ class Session:
     async def find(self, table: Table, *, is_locking: bool = False, **values: Any) -> Any:
         """Return the tenant's row with these values, None without one; `is_locking` holds it until the commit."""
         statement = select(table).where(self.mine(table, **values))
-        found = await self.connection.execute(statement.with_for_update() if is_locking else statement)
-        return found.first()
+        # Rows that refer to it may still be added beside, as long as its key stays.
+        statement = statement.with_for_update(key_share=True) if is_locking else statement
+        return (await self.connection.execute(statement)).first()
 
     async def add(self, table: Table, **values: Any) -> Any:
         """Insert a row of the tenant and return its primary key."""

@@ -1,8 +1,9 @@
 """Rows and the objects that they name, written in the order that leaves neither without the other."""
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from services.common.errors import DeadlineExceeded, NotReady
 from services.memory.blobs import Media
@@ -24,6 +25,11 @@ class Storage:
         self, tenant: str, objects: Sequence[tuple[str, bytes]], work: Callable[[Session], Awaitable[Result]]
     ) -> Result:
         """Write objects, then the rows that name them; objects without rows go again, at the latest with a sweep."""
+        return await finished(self._keep(tenant, objects, work))
+
+    async def _keep(
+        self, tenant: str, objects: Sequence[tuple[str, bytes]], work: Callable[[Session], Awaitable[Result]]
+    ) -> Result:
         try:
             for key, content in objects:
                 await self.media.put(key, content)
@@ -33,3 +39,13 @@ class Storage:
         except Exception:
             await self.media.discard([key for key, _ in objects])
             raise
+
+
+async def finished(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what `work` returns. When the caller is cancelled, wait for its end: no object is written unseen."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise

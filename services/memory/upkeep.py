@@ -111,9 +111,10 @@ class Upkeep:
         memory = self._memory
         await memory.erasure.drain()
         if await self._is_due("expire"):
-            metrics.EXPIRED_ROWS.inc(await memory.retentions.expire())
+            metrics.EXPIRED_ROWS.inc(expired := await memory.retentions.expire())
             await memory.erasure.drain()
-            await self._storage.database.forget_deleted()
+            if expired or not self._storage.database.is_rewritten:
+                await self._storage.database.forget_deleted()
         if await self._is_due("orphans"):
             await self.delete_orphans()
         if await self._is_due("embeddings"):

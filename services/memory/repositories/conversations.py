@@ -27,7 +27,7 @@ from services.memory.embedding import Embedding, Vectors
 from services.memory.repositories.identities import Identities
 from services.memory.schema import clips, conversations, identities, turn_embeddings, turns, users
 from services.memory.search import Searcher, Wanted
-from services.memory.session import Session
+from services.memory.session import InterferedError, Session
 from services.memory.storage import Storage
 
 BYTES_MAX = 2**20
@@ -119,7 +119,8 @@ class Conversations:
         """Append turns with their embeddings, but those whose ids are there; the conversation is made if need be."""
         now_s, whose = self._storage.clock(), {"identity_id": identity_id, "user_id": user_id}
         await session.add_new(conversations, tenant=session.tenant, **whose, name=conversation, created_at_s=now_s)
-        talk = await session.find(conversations, is_locking=True, **whose, name=conversation)
+        if (talk := await session.find(conversations, is_locking=True, **whose, name=conversation)) is None:
+            raise InterferedError("the conversation was erased meanwhile")
         ids = turns.c.id.in_([turn.id for turn, _ in said])
         there = {
             row.id for row in await session.rows(select(turns.c.id).where(turns.c.conversation_id == talk.id, ids))
@@ -213,6 +214,7 @@ class Conversations:
 
     async def insert_clip(self, session: Session, pk: int, clip: Clip, key: str) -> None:
         """Insert the row of a clip in place of the one that there may be."""
+        await session.find(turns, is_locking=True, pk=pk)  # One clip at a time.
         await session.drop(clips, turn_pk=pk, kind=clip.kind)
         await session.add(clips, turn_pk=pk, key=key, created_at_s=self._storage.clock(), **asdict(clip))
 

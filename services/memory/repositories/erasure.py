@@ -199,7 +199,8 @@ async def _identity(session: Session, name: str) -> _Subject:
     talks = conversations.c.identity_id == found.id
     others = exists().where(conversations.c.user_id == users.c.id, conversations.c.identity_id != found.id)
     theirs = users.c.id.in_(select(conversations.c.user_id).where(talks)) & ~others
-    ids = await session.rows(select(users.c.id).where(theirs))
+    # Locked: whoever begins to talk with another identity now waits, and becomes known anew.
+    ids = await session.rows(select(users.c.id).where(theirs).with_for_update())
     owned = {kind: (table, table.c.identity_id == found.id) for kind, table in _OWNED.items()}
     filters = {"identities": (identities, identities.c.id == found.id), **owned, **_said(talks, theirs)}
     return _Subject(f"identity {name}", (found.id, *(row[0] for row in ids)), filters, "identities")

@@ -70,9 +70,15 @@ class Identities:
         check_uses("uses", uses)
         if (head := await session.find(identities, name=name)) is None:
             raise unknown(name)
-        (identity,) = await self.versions(session, [(name, head.id, head.version)])
+        identity = await self.version(session, name, head.id, head.version)
         require(identity, uses, self._storage.clock())
         return identity
+
+    async def version(self, session: Session, name: str, identity_id: str, version: int) -> Identity:
+        """Return one version of an identity; `NotFound` when it was erased since its head was read."""
+        if not (found := await self.versions(session, [(name, identity_id, version)])):
+            raise unknown(name)
+        return found[0]
 
     async def versions(self, session: Session, wanted: Sequence[tuple[str, str, int]]) -> list[Identity]:
         """Return versions of identities, given as (name, id, version)."""
@@ -109,7 +115,7 @@ class Identities:
             now = await self.found(session, name)
             if version > now.version:
                 raise NotFound(f"identity {name!r} has no version {version}; it is at {now.version}")
-            return (await self.versions(session, [(name, now.generation, version or now.version)]))[0]
+            return await self.version(session, name, now.generation, version or now.version)
 
         return await self._storage.read(tenant, work)
 
@@ -127,7 +133,7 @@ class Identities:
         found, size_bytes = await self._storage.read(tenant, work), 0
         page: list[Identity] = []
         for identity in found[:page_size]:
-            size_bytes += len(repr(identity))
+            size_bytes += len(repr(identity).encode())
             if page and size_bytes > PAGE_BYTES_MAX:
                 break
             page.append(identity)
@@ -153,7 +159,7 @@ class Identities:
 
         async def work(session: Session) -> Identity:
             if first := await session.outcome():
-                return (await self.versions(session, [(new.id, first, 1)]))[0]
+                return await self.version(session, new.id, first, 1)
             await self.require_free(session, new.id)
             await self.require_bank(session, "header.emotion_bank", new.emotion_bank)
             await session.ensure_tenant()
@@ -166,7 +172,7 @@ class Identities:
             if await session.outcome() is None:
                 await self.require_free(session, new.id)
 
-        await self._storage.write(tenant, is_free)  # Before its files are stored.
+        await self._storage.read(tenant, is_free)  # Before its files are stored.
         return await self._storage.keep(tenant, _objects(new.files, keys), work)
 
     async def change(self, tenant: str, name: str, change: Change) -> Identity:
@@ -181,10 +187,10 @@ class Identities:
 
         async def seen(session: Session) -> tuple[Identity, bool]:
             if done := await session.outcome():
-                return (await self.versions(session, [(name, *done)]))[0], True
+                return await self.version(session, name, *done), True
             return await self.found(session, name), False
 
-        old, is_done = await self._storage.write(tenant, seen)
+        old, is_done = await self._storage.read(tenant, seen)
         if is_done:
             return old
         if old.version != change.if_version:

@@ -19,7 +19,7 @@ from services.memory.checks import (
 from services.memory.consent import require
 from services.memory.domain import GENERATOR_USES, USES, EmotionReference, Generator, Identity, digest_of
 from services.memory.repositories.identities import Identities, kind_of, reference_of, source_of
-from services.memory.schema import derived_data, emotion_references, reference_files
+from services.memory.schema import derived_data, emotion_references, identities, reference_files, tenants
 from services.memory.session import Session, by
 from services.memory.storage import Storage
 
@@ -39,17 +39,17 @@ class References:
         """Return a reference file."""
         check_digest("digest", digest)
 
-        async def work(session: Session) -> tuple[Identity, Any]:
+        async def work(session: Session) -> Any:
             identity = await self._identities.found(session, name)
             self._require(identity, digest)
-            return identity, await session.find(reference_files, identity_id=identity.generation, digest=digest)
-
-        identity, row = await self._storage.read(tenant, work)
-        if row is None:
+            if row := await session.find(reference_files, identity_id=identity.generation, digest=digest):
+                return row
+            self._require(await self._identities.found(session, name), digest)  # It may have gone meanwhile.
             raise Damaged(f"file {digest} of identity {name!r} is missing; restore it from a backup, or replace it")
-        content = self.cache.get((identity.generation, digest)) or await self._storage.media.get(row.key, digest)
+
+        row, content = await self._content(tenant, work)
         if len(content) <= self.cache.maxsize:
-            self.cache[identity.generation, digest] = content
+            self.cache[row.identity_id, digest] = content
         return content
 
     def cached(self, identity: Identity, digest: str) -> bytes | None:
@@ -61,12 +61,12 @@ class References:
         """Return what a model derived from the files with these digests; `NotFound` when nothing was kept."""
 
         async def work(session: Session) -> Any:
-            return await session.find(derived_data, **await self._derived(session, name, digests, model_digest))
-
-        if (row := await self._storage.read(tenant, work)) is None:
+            if row := await session.find(derived_data, **await self._derived(session, name, digests, model_digest)):
+                return row
             problem = f"model {model_digest[:12]} has derived nothing from these files of identity {name!r}"
             raise NotFound(f"{problem}; derive it, and keep it")
-        return await self._storage.media.get(row.key, row.digest)
+
+        return (await self._content(tenant, work))[1]
 
     async def keep_derived(
         self, tenant: str, name: str, digests: Sequence[str], model_digest: str, content: bytes
@@ -109,8 +109,8 @@ class References:
                     return row
             raise _missing(name, generator, emotion)
 
-        row = await self._storage.read(tenant, work)
-        return _described(row), await self._storage.media.get(row.key, row.digest)
+        row, content = await self._content(tenant, work)
+        return _described(row), content
 
     async def emotions(self, tenant: str, name: str) -> list[EmotionReference]:
         """Return those that hold for an identity, or all of the tenant's; by generator and name."""
@@ -156,6 +156,20 @@ class References:
     def _require(self, identity: Identity, digest: str) -> None:
         require(identity, [USES[reference_of(identity, digest).kind]], self._storage.clock())
 
+    async def _content(self, tenant: str, find: Callable[[Session], Awaitable[Any]]) -> tuple[Any, bytes]:
+        """Return the row that `find` returns, and its object; both may be replaced or go while it is read."""
+        row = await self._storage.read(tenant, find)
+        while True:
+            if content := self.cache.get((row.identity_id, row.digest)):
+                return row, content
+            try:
+                return row, await self._storage.media.get(row.key, row.digest)
+            except Damaged:
+                now = await self._storage.read(tenant, find)
+                if now.key == row.key:
+                    raise
+                row = now
+
     async def _replace(
         self,
         tenant: str,
@@ -171,6 +185,9 @@ class References:
 
         async def work(session: Session) -> None:
             await session.ensure_tenant()
+            # A replica that keeps the same thing, or takes its permission away, comes before or after.
+            root = identities if owner else tenants
+            await session.find(root, is_locking=True, **({"id": owner} if owner else {}))
             found = await same(session)
             await session.drop(table, by(table, **found))
             await session.add(table, **media, **found, **others)

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal, select
+from sqlalchemy import ColumnElement, Select, exists, func, literal, select
 
 from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest
 from services.memory.checks import check, check_handle, check_id, check_labels, check_text, check_within
@@ -80,12 +80,15 @@ class Research:
         """Return a page of users by name, and what the next page is after."""
         who, times = (users.c.name, users.c.kind), (func.min(turns.c.said_at_s), func.max(turns.c.said_at_s))
         counts = func.count(func.distinct(conversations.c.id)), func.count(turns.c.pk)
+        # What an import has brought so far is not there yet, nor is a user who is known by it only.
+        of_import = conversations.c.identity_id.in_(select(identities.c.id).where(identities.c.name.is_(None)))
+        is_told = conversations.c.id.is_not(None) | ~exists().where(conversations.alias().c.user_id == users.c.id)
         statement = (
             select(*who, *counts, *(func.coalesce(time_s, 0.0) for time_s in times))
             .select_from(users)
-            .outerjoin(conversations, conversations.c.user_id == users.c.id)
+            .outerjoin(conversations, (conversations.c.user_id == users.c.id) & ~of_import)
             .outerjoin(turns, turns.c.conversation_id == conversations.c.id)
-            .where(users.c.tenant == tenant)
+            .where(users.c.tenant == tenant, is_told)
             .group_by(users.c.id, *who)
         )
         if last := _token(after, str, str):

@@ -73,8 +73,14 @@ class Retentions:
 
     async def _delete(self, table: Table, old: ColumnElement[bool]) -> int:
         """Delete rows that match, some at a time; return how many."""
-        keys, total = tuple_(*table.primary_key.columns), 0
-        some = select(*table.primary_key.columns).where(old).limit(EXPIRED_AT_ONCE)
-        while deleted := await self._storage.run("", delete(table).where(keys.in_(some))):
+        keys, total = list(table.primary_key.columns), 0
+
+        async def work(session: Session) -> int:
+            some = await session.rows(select(*keys).where(old).limit(EXPIRED_AT_ONCE).with_for_update())
+            # Asked again once the rows are locked: somebody may just have said something in a conversation.
+            mine = tuple_(*keys).in_([tuple(row) for row in some])
+            return await session.run(delete(table).where(mine, old)) if some else 0
+
+        while deleted := await self._storage.write("", work):
             total += deleted
         return total

@@ -382,12 +382,26 @@ def _engine_parts() -> None:
         "CREATE INDEX ix_turn_embeddings_hnsw ON turn_embeddings"
         " USING hnsw (vector halfvec_cosine_ops) WHERE is_indexed"
     )
+    for table, columns in PERSONAL.items():  # The planner's samples of a column outlive its rows.
+        for column in columns:
+            op.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
     # pg_trgm would serve text filters better; it is left to the operator, who may not have it.
     secure(*TENANT_TABLES)
     if role := op.get_context().opts["service_role"]:
         op.execute(f'GRANT SELECT, INSERT, UPDATE, DELETE ON tasks TO "{role}"')
         op.execute(f'GRANT SELECT ON alembic_version TO "{role}"')
 
+
+PERSONAL = {
+    "users": ("name",),
+    "identities": ("name",),
+    "identity_versions": ("name", "about", "speaking_style"),
+    "permissions": ("granted_by", "purpose"),
+    "examples": ("user_text", "reply_text", "vector"),
+    "conversations": ("name",),
+    "turns": ("id", "user_text", "reply_text", "models", "variants", "votes", "delivery", "vote_record"),
+    "turn_embeddings": ("vector",),
+}
 
 MEDIA = ("reference_files", "derived_data", "emotion_references", "clips")
 

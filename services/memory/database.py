@@ -187,7 +187,7 @@ def translated(error: Exception) -> tuple[ServiceError | Exception, bool]:  # no
     if isinstance(error, sql.IntegrityError):
         return error, True  # Somebody else wrote first: the next try sees it and names what is wrong.
     if isinstance(origin, TimeoutError):
-        return NotReady("the memory's database does not answer; retry"), False
+        return NotReady("the memory's database cannot be reached: it does not answer; retry"), False
     if isinstance(error, sql.TimeoutError):
         return Overloaded("all connections to the memory's database are busy; retry in 1 s", 1.0), False
     if state == "53100" or name == "SQLITE_FULL":

@@ -195,7 +195,8 @@ class Searcher:
         wanted: Wanted,
         filters: Sequence[ColumnElement[bool]],
     ) -> list[tuple[Any, float]]:
-        query = bindparam("query", vector_text(wanted.vector), HalfVector())
+        # As a subquery it is parsed once. A parameter would be parsed for each row: 40 us each.
+        query = select(bindparam("query", vector_text(wanted.vector), HalfVector())).scalar_subquery()
         distance: Any = table.c.vector.op("<=>", return_type=Double())(query).label("distance")
         found = select(name, distance).where(session.mine(table, model_digest=self._model_digest), *filters)
         if wanted.labels:

@@ -114,11 +114,14 @@ class MemorySettings(DatabaseSettings, ServiceSettings):
     cache_keep_s: float = Field(default=60, gt=0, le=3600)
     """Seconds that anything is cached; nothing older stands in for a database that is away."""
     pseudonym_key_file: Path | None = None
-    """File with the key by which research exports name users; without it there are none."""
+    """File with the key, of 16 bytes or more, by which research exports name users; without it there are none."""
 
     def pseudonym_key(self) -> bytes:
-        """Return the key for pseudonyms; empty without a file."""
-        return self.pseudonym_key_file.read_bytes().strip() if self.pseudonym_key_file else b""
+        """Return the key for pseudonyms; empty without a file that can be read."""
+        try:
+            return self.pseudonym_key_file.read_bytes().strip() if self.pseudonym_key_file else b""
+        except OSError:
+            return b""
 
 
 def with_driver(url: str) -> URL:

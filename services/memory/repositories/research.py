@@ -38,6 +38,9 @@ BUCKET_S_MIN, COUNTS_MAX = 60.0, 10_000
 EXPORTED_AT_ONCE = 500
 """Turns of an export that one transaction reads."""
 
+KEY_BYTES_MIN = 16
+"""Shortest key for pseudonyms: with a shorter one names could be guessed."""
+
 SCALES = ("expressiveness", "consistency", "naturalness")
 HEADER = (
     *("identity", "user", "conversation", "turn", "said_at_s", "user_text", "user_emotion", "user_intensity"),
@@ -173,8 +176,8 @@ class Research:
         Raises:
             FailedPrecondition: There is no key for pseudonyms, or the named identity lacks the permission.
         """
-        if not (key := self._pseudonym_key()):
-            problem = "this service has no key for the pseudonyms of users"
+        if len(key := self._pseudonym_key()) < KEY_BYTES_MIN:
+            problem = f"this service has no key of {KEY_BYTES_MIN} bytes or more for the pseudonyms of users"
             raise FailedPrecondition(f"{problem}; name a file with one in E3RG_MEMORY_PSEUDONYM_KEY_FILE")
         if wanted.identity:  # A missing permission of the one that was asked for is an error, not an empty file.
             need = {Use.RESEARCH_EXPORT}

@@ -63,11 +63,11 @@ class Retentions:
                 old = (table.c.tenant == row.tenant) & (time_s < now_s - days * DAY_S) & (time_s > 0)
                 rows += await self._delete(table, old) if days else 0
         left_s = now_s - HOUR_S
+        await self._delete(identities, identities.c.name.is_(None) & (identities.c.created_at_s < left_s))
         is_empty = ~exists().where(turns.c.conversation_id == conversations.c.id)
         await self._delete(conversations, is_empty & (conversations.c.created_at_s < left_s))
         is_silent = ~exists().where(conversations.c.user_id == users.c.id)
         await self._delete(users, is_silent & (users.c.created_at_s < left_s))
-        await self._delete(identities, identities.c.name.is_(None) & (identities.c.created_at_s < left_s))
         await self._delete(requests, requests.c.done_at_s < now_s - DAY_S)
         return rows
 

@@ -46,7 +46,8 @@ class Client:
     """
 
     def __init__(self, address: str, tenant: str = TENANT_DEFAULT) -> None:
-        self._channel = grpc.insecure_channel(address)
+        # gRPC's own pool would give a new client the retry backoff of an older one to the same address.
+        self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
         self._stub = orchestrator_pb2_grpc.OrchestratorServiceStub(self._channel)
         self._tenant = tenant
         self.identities = Identities(self._channel, tenant)

@@ -32,6 +32,7 @@ from services.memory.servicer import SERVICES, register
 from services.memory.store import Store, content_of
 from services.memory.wire.desk import Desk, Queues
 from tests.fakes import PATIENCE_S
+from tests.serving import plain_channel
 from tests.talking import WordEmbedder
 
 if TYPE_CHECKING:  # The generated types have it, the generated code has not.
@@ -220,8 +221,7 @@ async def serving(memory: Memory, opening: Opening | None = None) -> AsyncIterat
                 port=0,
                 grace_s=1,
             ) as running,
-            # As a user's own: it tries nothing again.
-            grpc.aio.insecure_channel(f"127.0.0.1:{running.port}") as channel,
+            plain_channel(f"127.0.0.1:{running.port}") as channel,
         ):
             yield Stubs(channel)
     finally:
@@ -252,7 +252,7 @@ async def process_of(variables: Mapping[str, str]) -> AsyncIterator[tuple[Stubs,
     try:
         while not (listening := re.search(rb'"port": (\d+)', line := await process.stderr.readline())):
             assert line, "the process ended before it listened"
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{int(listening[1])}") as channel:
+        async with plain_channel(f"127.0.0.1:{int(listening[1])}") as channel:
             yield Stubs(channel), process
         process.send_signal(signal.SIGTERM)
         await process.stderr.read()

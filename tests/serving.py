@@ -25,6 +25,12 @@ class Served:
         return f"127.0.0.1:{self.running.port}"
 
 
+def plain_channel(address: str) -> grpc.aio.Channel:
+    """Opens a channel that retries nothing, as a user's own."""
+    # gRPC's own pool would give it the retry backoff of an earlier test's channel, when a server gets the same port.
+    return grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+
+
 @asynccontextmanager
 async def serving(
     service: str, register: Callable[[grpc.aio.Server], None], grace_s: float = 1
@@ -33,8 +39,7 @@ async def serving(
     stage = service.split(".")[1]
     async with (
         server.running(service, stage, register, host="127.0.0.1", port=0, grace_s=grace_s) as running,
-        # As a user's own: it tries nothing again.
-        grpc.aio.insecure_channel(f"127.0.0.1:{running.port}") as channel,
+        plain_channel(f"127.0.0.1:{running.port}") as channel,
     ):
         await running.set_ready()
         yield Served(running, channel)

@@ -57,6 +57,8 @@ def open_channel(address: str) -> grpc.aio.Channel:
         address,
         options=[
             ("grpc.service_config", _SERVICE_CONFIG),
+            # gRPC's own pool would give a new channel the retry backoff of an older one to the same address.
+            ("grpc.use_local_subchannel_pool", 1),
             # A replica that comes back is found again within a second or two, not after gRPC's default of up to 120 s.
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 2000),

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import grpc
 
-from tests.serving import Served
+from tests.serving import Served, plain_channel
 
 PATIENCE_S = 120
 Item = TypeVar("Item")
@@ -60,7 +60,7 @@ async def leaving(
             await stop.wait()
 
     task = asyncio.create_task(serve())
-    async with grpc.aio.insecure_channel(await address) as channel:
+    async with plain_channel(await address) as channel:
         yield channel, stop
     await task
 

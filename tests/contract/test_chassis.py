@@ -17,7 +17,7 @@ from emotions import Wheel
 from services.common import clients, errors, rpc, server
 from tests.deployment import Cast, Deployment, serving_mllm
 from tests.fake_voters import FakeLead
-from tests.fakes import Gate, fail
+from tests.fakes import PATIENCE_S, Gate, fail
 from tests.samples import pcm
 from tests.serving import CallLog, Served, refused
 
@@ -184,6 +184,25 @@ async def test_a_service_that_nobody_runs_is_named_and_may_be_tried_again() -> N
         with pytest.raises(errors.NotReady, match="mllm fake: "):
             async with clients.calling("mllm fake"):
                 await stub.GetModel(pb.GetModelRequest(), **clients.options(5))
+
+
+async def test_channels_to_one_address_share_no_connection_and_so_no_retry_backoff() -> None:
+    peers = []
+
+    async def note(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        peers.append(context.peer())
+        return b""
+
+    def register(grpc_server: grpc.aio.Server) -> None:
+        handler = grpc.unary_unary_rpc_method_handler(note, bytes, bytes)
+        grpc_server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x", {"Note": handler}),))
+
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(server.running("x", "test", register, host="127.0.0.1", port=0))
+        for _ in range(2):
+            channel = await stack.enter_async_context(clients.open_channel(f"127.0.0.1:{running.port}"))
+            await channel.unary_unary("/x/Note", bytes, bytes)(b"", timeout=PATIENCE_S)
+    assert len(set(peers)) == 2
 
 
 async def test_a_service_that_is_silent_is_named_with_what_to_do(stub: "Stub", lead: FakeLead, wheel: Wheel) -> None:

@@ -20,6 +20,8 @@ CHANNEL = [
     # A server that comes back is found again within two seconds, not after gRPC's default of up to 120 s.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    # gRPC's own pool would give a new channel the retry backoff of an older one to the same address.
+    ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 ]

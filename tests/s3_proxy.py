@@ -6,6 +6,8 @@ import ssl
 import threading
 from collections.abc import Callable
 
+from tests.ports import HeldPort
+
 Fault = Callable[[str, bytes], bytes | None]
 """Gets the first line of the request and a piece that is on its way; returns what goes on, None cuts the connection."""
 
@@ -96,8 +98,9 @@ class S3Proxy:
         self._tls = tls
         self.answers: Fault = as_it_is
         self.requests: Fault = as_it_is
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
+        self._held = HeldPort()
+        self.port = self._held.number
+        self._listener = socket.create_server(("127.0.0.1", self.port))
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -127,6 +130,7 @@ class S3Proxy:
         self.down()
         for thread in self._threads:
             thread.join()
+        self._held.close()
 
     def _begin(self, work: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=work, args=arguments)

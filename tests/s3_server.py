@@ -3,15 +3,15 @@
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 
 from services.common.errors import NotReady
 from services.memory.backends.s3 import S3Backend, Settings
+from tests.ports import HeldPort
 
 ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key-0123456789"
 BUCKET = "test-memory"
@@ -21,7 +21,7 @@ WEED = Path(sys.executable).with_name("weed")
 
 
 class S3Server:
-    """A store that can be started, killed and started again with what it holds.
+    """A store that can be started, killed and started again with what it holds; used in a `with` block.
 
     Args:
         folder: Of its data and its log.
@@ -29,9 +29,18 @@ class S3Server:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = _free_ports()
+        self._held = _held_ports()
+        self._ports = [held.number for held, _ in self._held]
         self.port = self._ports[0]
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "S3Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        for held in chain.from_iterable(self._held):
+            held.close()
 
     @property
     def endpoint(self) -> str:
@@ -126,17 +135,17 @@ def wait_for(store: S3Backend) -> None:
                 raise
 
 
-def _free_ports() -> list[int]:
+def _held_ports() -> list[tuple[HeldPort, HeldPort]]:
     """Five ports; each server listens on another one 10,000 above as well. Below those that the kernel gives away."""
-    ports: list[int] = []
-    with ExitStack() as held:
-        while len(ports) < 5:
-            port = random.randrange(20_000, 22_000)
-            try:
-                for taken in (port, port + 10_000):
-                    listener = held.enter_context(socket.socket())
-                    listener.bind(("127.0.0.1", taken))
-            except OSError:
-                continue
-            ports.append(port)
+    ports: list[tuple[HeldPort, HeldPort]] = []
+    while len(ports) < 5:
+        port = random.randrange(20_000, 22_000)
+        try:
+            held = HeldPort(port)
+        except OSError:
+            continue
+        try:
+            ports.append((held, HeldPort(port + 10_000)))
+        except OSError:
+            held.close()
     return ports

@@ -29,15 +29,12 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A server, ready."""
-    server = S3Server(Path(tmp_path_factory.mktemp("s3")))
-    server.start()
-    try:
+    with S3Server(Path(tmp_path_factory.mktemp("s3"))) as server:
+        server.start()
         store = open_store(server.endpoint)
         wait_for(store)
         store.close()
         yield server
-    finally:
-        server.kill()
 
 
 @pytest.fixture

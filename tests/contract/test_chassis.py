@@ -18,6 +18,7 @@ from services.common import clients, errors, rpc, server
 from tests.deployment import Cast, Deployment, serving_mllm
 from tests.fake_voters import FakeLead
 from tests.fakes import PATIENCE_S, Gate, fail
+from tests.ports import HeldPort
 from tests.samples import pcm
 from tests.serving import CallLog, Served, refused
 
@@ -177,13 +178,12 @@ async def test_an_error_in_the_model_is_the_same_error_at_the_caller(
 
 
 async def test_a_service_that_nobody_runs_is_named_and_may_be_tried_again() -> None:
-    async with server.running("x", "test", lambda grpc_server: None, host="127.0.0.1", port=0) as running:
-        port = running.port
-    async with clients.open_channel(f"127.0.0.1:{port}") as channel:
-        stub = cast("Stub", mllm_pb2_grpc.MllmServiceStub(channel))
-        with pytest.raises(errors.NotReady, match="mllm fake: "):
-            async with clients.calling("mllm fake"):
-                await stub.GetModel(pb.GetModelRequest(), **clients.options(5))
+    with HeldPort() as port:
+        async with clients.open_channel(f"127.0.0.1:{port.number}") as channel:
+            stub = cast("Stub", mllm_pb2_grpc.MllmServiceStub(channel))
+            with pytest.raises(errors.NotReady, match="mllm fake: "):
+                async with clients.calling("mllm fake"):
+                    await stub.GetModel(pb.GetModelRequest(), **clients.options(5))
 
 
 async def test_channels_to_one_address_share_no_connection_and_so_no_retry_backoff() -> None:

@@ -53,9 +53,8 @@ def test_a_connection_that_breaks_once_is_not_noticed(store: S3Backend, proxy: S
 
 
 def test_a_server_that_is_killed_and_started_again_has_what_was_acknowledged(tmp_path: Path) -> None:
-    server = S3Server(tmp_path)
-    server.start()
-    try:
+    with S3Server(tmp_path) as server:
+        server.start()
         store = open_store(server.endpoint)
         wait_for(store)
         etags = {f"a/{number}": store.create(f"a/{number}", bytes([number])) for number in range(20)}
@@ -68,8 +67,6 @@ def test_a_server_that_is_killed_and_started_again_has_what_was_acknowledged(tmp
             assert store.get(key) == Object(bytes([number]), etag or "")
         assert store.get("a/down") is None
         store.close()
-    finally:
-        server.kill()
 
 
 # Slow.

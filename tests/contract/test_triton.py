@@ -21,6 +21,7 @@ from services.mllm.chat.limits import Limited, Limits
 from services.mllm.chat.model import Sampling, Turn
 from services.mllm.domain import Frame, Modality
 from tests.fakes import PATIENCE_S
+from tests.ports import HeldPort
 from tests.stops import never
 from tests.triton_server import INPUTS, Speaking, Triton, failed, listening, said
 
@@ -176,10 +177,8 @@ def test_what_is_not_ready_is_named_at_the_start_and_when_it_fails_later(
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    with listening(Triton()) as (_, port):
-        pass
-    with pytest.raises(NotReady, match=f"127.0.0.1:{port}, model 'm': .*"):
-        TritonModel(settings_of(port))
+    with HeldPort() as port, pytest.raises(NotReady, match=f"127.0.0.1:{port.number}, model 'm': .*"):
+        TritonModel(settings_of(port.number))
 
 
 def test_a_model_of_another_convention_is_refused_with_what_it_lacks(
@@ -336,24 +335,25 @@ def test_closing_the_model_does_not_wait_for_an_answer(triton: Triton, connect: 
 
 def test_a_server_that_dies_within_an_answer_is_found_again_when_it_is_back() -> None:
     triton = Triton()
-    with listening(triton) as (server, port):
-        model = TritonModel(settings_of(port))
-        triton.speak = triton.hang
-        pieces = model.stream(CHAT, SAMPLING, never)
-        assert next(pieces) == "Well"
-        server.stop(0)
-        with pytest.raises(NotReady, match=f"127.0.0.1:{port}, model 'm': "):
-            next(pieces)
-    with listening(Triton(), port):
-        found = ""
-        for _ in range(1000):
-            try:
-                found = answer(model)
-                break
-            except NotReady:  # until the connection is tried again
-                threading.Event().wait(0.01)
-        assert found == "Hello."
-    model.close()
+    with HeldPort() as port:
+        with listening(triton, port.number) as (server, _):
+            model = TritonModel(settings_of(port.number))
+            triton.speak = triton.hang
+            pieces = model.stream(CHAT, SAMPLING, never)
+            assert next(pieces) == "Well"
+            server.stop(0)
+            with pytest.raises(NotReady, match=f"127.0.0.1:{port.number}, model 'm': "):
+                next(pieces)
+        with listening(Triton(), port.number):
+            found = ""
+            for _ in range(1000):
+                try:
+                    found = answer(model)
+                    break
+                except NotReady:  # until the connection is tried again
+                    threading.Event().wait(0.01)
+            assert found == "Hello."
+        model.close()
 
 
 def test_the_digest_tells_models_templates_and_versions_apart(

@@ -1,7 +1,6 @@
 """A back-end as a container runs it: a process of its own, asked over gRPC."""
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from services.common.images import encode_jpeg
 from services.mllm.domain import Frame
+from tests.ports import HeldPort
 
 ROOT = Path(__file__).parents[2]
 READY_TIMEOUT_S = 300
@@ -48,9 +48,12 @@ def service(name: str, settings: dict[str, str], log: Path) -> Iterator[grpc.Cha
         settings: Of the service and its back-end, without the prefix E3RG_NAME_.
         log: File that its output goes to.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with HeldPort() as port, _service_at(port.number, name, settings, log) as channel:
+        yield channel
+
+
+@contextmanager
+def _service_at(port: int, name: str, settings: dict[str, str], log: Path) -> Iterator[grpc.Channel]:
     known = {"HOST": "127.0.0.1", "PORT": str(port), "METRICS_PORT": "0", "DEVICE": "cpu"}
     chosen = {**known, "MODELS_DIR": str(ROOT / ".models"), **settings}
     environment = {

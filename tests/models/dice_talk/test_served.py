@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import io
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -30,6 +29,7 @@ from services.video.dice_talk.tiers import Tier
 from tests.deployment import serving_video
 from tests.models.dice_talk.tiny import PORTRAIT, ROOT, settings_of
 from tests.models.dice_talk.watching import SCHEDULE_WARNS, watching
+from tests.ports import HeldPort
 from tests.samples import pcm
 from tests.serving import CallLog, refused
 
@@ -150,9 +150,13 @@ async def test_a_film_that_nobody_wants_any_more_stops_at_the_call_that_runs(
 @asynccontextmanager
 async def container(settings: Settings, log: Path) -> AsyncIterator["Stub"]:
     """Runs `python -m services.video` with this interpreter until the block ends; it then has to stop by itself."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with HeldPort() as port:
+        async with _container_at(port.number, settings, log) as stub:
+            yield stub
+
+
+@asynccontextmanager
+async def _container_at(port: int, settings: Settings, log: Path) -> AsyncIterator["Stub"]:
     chosen = {"BACKEND": "dice_talk", "HOST": "127.0.0.1", "PORT": str(port), "METRICS_PORT": "0"}
     environment = {f"E3RG_VIDEO_{name}": value for name, value in {**chosen, **settings_of(settings)}.items()}
     with log.open("wb") as output:

@@ -4,12 +4,13 @@ import os
 import queue
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.ports import HeldPort
 
 VENV = Path(".venv-models/triton")
 WEIGHTS = Path(".models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -86,9 +87,12 @@ def triton_server(folder: Path) -> Iterator[Triton]:
     shutil.copytree(Path(__file__).with_name(MODEL), model, ignore=shutil.ignore_patterns("__pycache__", "model.py"))
     (model / "1").mkdir()
     shutil.copy(Path(__file__).with_name(MODEL) / "model.py", model / "1")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with HeldPort() as port, _triton_at(port.number, files, folder, packages) as triton:
+        yield triton
+
+
+@contextmanager
+def _triton_at(port: int, files: Path, folder: Path, packages: Path) -> Iterator[Triton]:
     shared = f"e3rg_test_{port}_"
     command = [
         str(files / "bin" / "tritonserver"),

@@ -1,4 +1,8 @@
-"""The hibari voice with its real model: a voice of its own for each identity, measured on what it says."""
+"""The hibari voice with its real model: a voice of its own for each identity, measured on what it says.
+
+The model is 8-bit, and ONNX Runtime rounds it otherwise on each instruction set. A limit that rests on it lies one
+range beyond what AVX-512 VNNI, AVX2 and SSE measured, at all levels of graph optimization.
+"""
 
 import itertools
 
@@ -45,7 +49,8 @@ def test_a_voice_fitted_to_a_recording_sounds_like_that_recording_and_no_other(
 ) -> None:
     references = {other: reader.read(recording(other).samples, 24_000) for other in PROFILES}
     heard = reader.read(joined(spoken(backend, voice=voices[name])), 24_000)
-    assert abs(semitones(heard.pitch_hz, references[name].pitch_hz)) < 1.6
+    # Kenji was 1.53 off on VNNI, 1.40 on AVX2, 1.18 on SSE; he is 6.4 off with a voice that is not fitted.
+    assert abs(semitones(heard.pitch_hz, references[name].pitch_hz)) < 1.9
     distances = {
         other: envelope_distance_db(heard.envelope, reference.envelope) for other, reference in references.items()
     }
@@ -65,7 +70,8 @@ def test_an_identity_stays_itself_in_every_emotion(
         for delivery in (Delivery(style, 1.0), CALM)
     )
     moves = {name: semitones(heard[name].pitch_hz, calm[name].pitch_hz) for name in voices}
-    assert max(moves.values()) - min(moves.values()) < 1.6
+    # Terrified differed by 1.15 on VNNI, 0.62 on AVX2, 0.54 on SSE; by 4.3 if pitch moved in hertz.
+    assert max(moves.values()) - min(moves.values()) < 1.8
     centre = np.mean([prosody.envelope for prosody in heard.values()], axis=0)
     calm_centre = np.mean([prosody.envelope for prosody in calm.values()], axis=0)
     for name in voices:

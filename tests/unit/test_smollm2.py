@@ -94,7 +94,12 @@ def test_the_vote_is_a_distribution_over_exactly_the_labels(backend: smollm2.Smo
         ("Something is moving under my bed and I don't dare to breathe.", "fear"),
         # Told in more than one sentence, the feeling first, last or nowhere by name. None was trained on.
         ("I practised for months, and I failed my driving test again today. I feel like giving up.", "sad"),
-        ("We drove home from the lake. On the way a truck came at us in our lane and I saw us all dead.", "fear"),
+        # The last sentence is the margin: 0.59 to 0.23. Without it, 0.42 to 0.40, where rounding moves either by 0.05.
+        (
+            "We drove home from the lake. On the way a truck came at us in our lane and I saw us all dead. "
+            "My hands still shake.",
+            "fear",
+        ),
         ("My cousin got the job that I applied for twice. Now she tells me all about it at every dinner.", "contempt"),
         ("There was a maggot in my rice. I had eaten half of the bowl.", "disgusted"),
         ("I read the letter twice, because I was sure it was for someone else. They picked me!", "surprised"),

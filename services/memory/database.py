@@ -53,6 +53,7 @@ class Database:
     def __init__(self, settings: DatabaseSettings) -> None:
         self.problem, self.is_rewritten = "", True
         self._timeout_s = settings.database_timeout_s
+        self._running: set[asyncio.Task[Any]] = set()
         self.engine = engine_of(settings, settings.url)
         self.is_embedded = self.engine.dialect.name == "sqlite"
         # SQLite has one writer at a time: within the process they queue here instead of polling its lock.
@@ -102,7 +103,9 @@ class Database:
                     self.is_rewritten = not log.scalar_one()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, those of calls that were cancelled once these have ended."""
+        if self._running:
+            await asyncio.wait(self._running)
         await self.engine.dispose()
         await self._reader.dispose()
 
@@ -124,6 +127,23 @@ class Database:
 
     async def tried(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Return what `work` returns, tried again where that may help; errors are named."""
+        # In a task that is cancelled once: SQLAlchemy loses the connection of one that is cancelled again meanwhile.
+        task = asyncio.create_task(self._attempts(work))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # Nobody else may want it any more.
+
+    async def _attempts(self, work: Callable[[], Awaitable[Result]]) -> Result:
         for attempt in range(ATTEMPTS):
             try:
                 async with asyncio.timeout(self._timeout_s * 2):

@@ -14,9 +14,8 @@ import pytest
 from e3rg.memory.v1 import identities_pb2 as identities
 from orchestrator.identities import HEARTBEAT_S
 from services.common.errors import BackendFailed
-from services.common.tar import Member, Reader, packed
+from services.common.tar import Member, Reader
 from services.memory.wire.uploads import SILENCE_S_MAX
-from tests.archiving import members
 from tests.deployment import PORTRAIT, VOICE, Cast, deployed
 from tests.door import TENANT, Door, addition, opened
 from tests.fake_memory import FakeMemory
@@ -24,6 +23,7 @@ from tests.fakes import Gate, fail
 from tests.memory_service import Stubs
 from tests.samples import png
 from tests.serving import CallLog, refused
+from tests.support.archives import archive_of, members
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 DOG = "My dog is ill."
@@ -124,7 +124,7 @@ def file(**changes: object) -> dict[str, object]:
 async def test_an_archive_with_a_file_that_cannot_be_used_is_refused_and_nothing_of_it_is_kept(
     door: Door, repack: Callable[[list[Member]], list[Member]], text: str, piece_bytes: int
 ) -> None:
-    archive = b"".join(packed(repack(members(await door.exported()))))
+    archive = archive_of(repack(members(await door.exported())))
     before = dict(door.store.objects)
     with pytest.raises(grpc.aio.AioRpcError, match=text) as failure:
         await door.imported(archive, piece_bytes=piece_bytes)
@@ -137,7 +137,7 @@ async def test_a_file_that_is_larger_than_it_is_said_to_be_is_refused_before_it_
     listed = members(await door.exported())
     larger = Member(listed[1].name, listed[1].content + b"x")
     with refused(INVALID, f"has {len(PORTRAIT) + 1} bytes; at most {len(PORTRAIT)} are allowed"):
-        await door.imported(b"".join(packed([listed[0], larger]))[: -len(PORTRAIT)])
+        await door.imported(archive_of([listed[0], larger])[: -len(PORTRAIT)])
 
 
 @pytest.mark.parametrize(

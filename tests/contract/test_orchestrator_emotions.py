@@ -9,14 +9,13 @@ import pytest
 from e3rg.memory.v1 import identities_pb2 as pb
 from orchestrator.identities import EMOTION_BYTES_MAX
 from services.common.errors import BackendFailed
-from services.common.tar import packed
 from services.memory.registry.emotion_references import BYTES_MAX
-from tests.archiving import members
 from tests.deployment import PORTRAIT, VOICE
 from tests.door import TENANT, Door, addition, opened
 from tests.fakes import Gate, fail
 from tests.samples import film, png
 from tests.serving import CallLog, refused
+from tests.support.archives import archive_of, members
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 VOICES, FACES = pb.GENERATOR_VOICE, pb.GENERATOR_FACE
@@ -114,7 +113,7 @@ async def test_what_cannot_be_used_is_refused_and_the_one_before_it_stays(
 def altered(archive: bytes, content: bytes, media_type: str, name: str = "emotions/voice/sad") -> bytes:
     """An archive with another emotional reference, as somebody makes it who knows the format."""
     listed = [replace(each, content=content) if each.name == name else each for each in members(archive)]
-    return b"".join(packed(replace(each, media_type=media_type) if each.name == name else each for each in listed))
+    return archive_of(replace(each, media_type=media_type) if each.name == name else each for each in listed)
 
 
 @pytest.mark.parametrize("piece_bytes", [1000, 1 << 20])
@@ -144,7 +143,7 @@ async def test_what_is_looked_at_stands_before_all_that_is_not(door: Door) -> No
     listed = members(altered(await door.exported(), README, "audio/wav"))
     late = sorted(listed, key=lambda each: each.name.startswith("emotions/"))
     with refused(INVALID, "archive: its member 'emotions/voice/sad' stands after others"):
-        await door.imported(b"".join(packed(late)))
+        await door.imported(archive_of(late))
 
 
 async def test_a_look_that_fails_keeps_nothing(door: Door) -> None:

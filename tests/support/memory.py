@@ -295,9 +295,39 @@ async def serving(
         await memory.close()
 
 
+class Log:
+    """What a process has written to standard error."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._news = asyncio.Event()
+        self._is_whole = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    async def read(self, stream: asyncio.StreamReader) -> None:
+        """Gathers lines until the stream ends."""
+        async for line in stream:
+            self.lines.append(line.decode())
+            self._news.set()
+        self._is_whole = True
+        self._news.set()
+
+    async def line(self, text: str) -> str:
+        """Waits for a line that contains a text, and returns the first."""
+        async with asyncio.timeout(3 * PATIENCE_S):
+            while not (found := [line for line in self.lines if text in line]):
+                assert not self._is_whole, f"the process ended: {self.text[-4000:]}"
+                self._news.clear()
+                await self._news.wait()
+        return found[0]
+
+
 @asynccontextmanager
 async def process_of(
-    variables: Mapping[str, str], root: Path = ROOT
+    variables: Mapping[str, str], root: Path = ROOT, log: Log | None = None
 ) -> AsyncIterator[tuple[Stubs, asyncio.subprocess.Process]]:
     """The service in a process of its own, once it listens; then it is told to stop, which it must do in peace."""
     environment = {
@@ -310,25 +340,24 @@ async def process_of(
         **variables,
     }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.memory", stderr=asyncio.subprocess.PIPE, env=environment, cwd=root
+        sys.executable, "-m", "services.memory", stderr=asyncio.subprocess.PIPE, env=environment, cwd=root, limit=2**20
     )
     assert process.stderr
-    reading: asyncio.Task[bytes] | None = None
+    log = log or Log()
+    reading = asyncio.create_task(log.read(process.stderr))  # Its log must not fill the pipe.
     try:
-        while not (listening := re.search(rb'"port": (\d+)', line := await process.stderr.readline())):
-            assert line, "the process ended before it listened"
-        reading = asyncio.create_task(process.stderr.read())  # Its log must not fill the pipe.
+        listening = re.search(r'"port": (\d+)', await log.line('"port": '))
+        assert listening
         async with grpc.aio.insecure_channel(f"127.0.0.1:{int(listening[1])}") as channel:
             yield Stubs(channel), process
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 0, (await reading)[-4000:]
+            assert await process.wait() == 0, log.text[-4000:]
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-        if reading:
-            await reading
+        await reading
 
 
 async def green(stubs: Stubs) -> None:

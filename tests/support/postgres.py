@@ -7,6 +7,7 @@ import pwd
 import secrets
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -38,6 +39,15 @@ CONFIGURATION = {
     "dynamic_shared_memory_type": "mmap",
     "log_line_prefix": "'%m [%p] %u@%d '",
 }
+BECOME = """
+import os, sys
+group, user, *command = sys.argv[1:]
+os.setgroups([])
+os.setgid(int(group))
+os.setuid(int(user))
+os.execv(command[0], command)
+"""
+"""Becomes another user, then a program."""
 ACCESS = "host all all 127.0.0.1/32 scram-sha-256\n"
 
 
@@ -243,18 +253,12 @@ class Postgres:
 
     def _run(self, stdin: int, log: "subprocess._FILE", *arguments: str) -> subprocess.Popen[bytes]:
         """Run the server's program as its user."""
-        name = self._server.system_user
-        user = pwd.getpwnam(name) if name else None
-        return subprocess.Popen(
-            [str(self._server.bin_path / "postgres"), *arguments],
-            cwd=self._data,
-            stdin=stdin,
-            stdout=log,
-            stderr=log,
-            user=user.pw_uid if user else None,
-            group=user.pw_gid if user else None,
-            extra_groups=[] if user else None,
-        )
+        command = [str(self._server.bin_path / "postgres"), *arguments]
+        if name := self._server.system_user:
+            # Not Popen's `user`: it forks, and the child of a process with gRPC calls under way may crash.
+            user = pwd.getpwnam(name)
+            command = [sys.executable, "-ISc", BECOME, str(user.pw_gid), str(user.pw_uid), *command]
+        return subprocess.Popen(command, cwd=self._data, stdin=stdin, stdout=log, stderr=log)
 
     def _ready(self) -> bool:
         assert self._process

@@ -1,6 +1,8 @@
 """A proxy before an S3 server with faults that a test chooses: the network before the object storage."""
 
 import contextlib
+import http.client
+import re
 import socket
 import ssl
 import threading
@@ -12,6 +14,10 @@ Fault = Callable[[str, bytes], bytes | None]
 connection."""
 
 PIECE_BYTES = 2**16
+
+
+class Last(bytes):
+    """What is forwarded before the connection is cut."""
 
 
 def pass_through(request: str, piece: bytes) -> bytes | None:
@@ -70,18 +76,14 @@ class Truncate:
     def __init__(self, method: str, times: int = 1) -> None:
         self._method = method
         self.remaining = times
-        self._halved = threading.local()  # One thread forwards one direction of a connection.
 
     def __call__(self, request: str, piece: bytes) -> bytes | None:
-        if getattr(self._halved, "done", False):
-            return None
         if not self.remaining or not request.startswith(self._method) or piece.endswith(b"\r\n\r\n"):
             return piece
         self.remaining -= 1
-        self._halved.done = True
         headed = piece.startswith((b"HTTP/1.1 ", self._method.encode()))
         head, blank, body = piece.partition(b"\r\n\r\n") if headed else (b"", b"", piece)
-        return head + blank + body[: len(body) // 2]
+        return Last(head + blank + body[: len(body) // 2])
 
 
 class Delay:
@@ -145,6 +147,36 @@ class Hold:
     def release(self) -> None:
         """Cut the held connections, and hold nothing more."""
         self._released.set()
+
+
+class Repeat:
+    """Sends each request a second time, over a connection of its own, before its last piece is forwarded.
+
+    Args:
+        port: Of the server.
+
+    Attributes:
+        times: Number of repeated requests.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._target = ("127.0.0.1", port)
+        self._sent = threading.local()  # One thread forwards the requests of a connection.
+        self.times = 0
+
+    def __call__(self, request: str, piece: bytes) -> bytes | None:
+        whole = self._sent.pieces = getattr(self._sent, "pieces", b"") + piece
+        head, blank, body = whole.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+        if blank and len(body) >= int(length[1] if length else 0):
+            self._sent.pieces = b""
+            self.times += 1
+            with socket.create_connection(self._target) as connection:
+                connection.sendall(whole)
+                response = http.client.HTTPResponse(connection, method=request.partition(" ")[0])
+                response.begin()
+                response.read()
+        return piece
 
 
 class S3Proxy:
@@ -241,6 +273,8 @@ class S3Proxy:
                 if forwarded is None:
                     break
                 to.sendall(forwarded)
+                if isinstance(forwarded, Last):
+                    break
         except OSError:
             pass  # One of the two has gone.
         _shut(source)

@@ -1,22 +1,30 @@
-"""A door over the real memory, which keeps in a fake store; there is an identity in it."""
+"""A gateway over the real memory, which keeps in SQLite and a folder; there is an identity in it."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
+
+from sqlalchemy import Table, select
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from emotions import Wheel
+from services.memory.memory import Memory
+from services.memory.schema import metadata, tenants
 from services.memory.servicer import register
+from services.memory.settings import MemorySettings
+from services.memory.upkeep import Upkeep
 from services.memory.wire.desk import Desk
 from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, deployed
-from tests.fake_store import FakeStore
-from tests.memory_service import Stubs, memory_over, queues
+from tests.fakes import PATIENCE_S
 from tests.serving import Served, serving
+from tests.support.memory import Stubs, WordEmbedder
 from tests.turns import Turn, header, respond
 
 if TYPE_CHECKING:
@@ -28,11 +36,13 @@ TALK: dict[str, Any] = {"tenant": TENANT, "identity": "ada", "person": "bob", "c
 
 @dataclass
 class Door:
-    """The door, and what the memory has in its store."""
+    """The gateway, and the memory behind it: `memory` through the gateway, `beside` past it."""
 
     stub: "Stub"
     memory: Stubs
-    store: FakeStore
+    beside: Stubs
+    inside: Memory
+    folder: Path
     cast: Cast
 
     async def say(self, text: str, **fields: Any) -> Turn:
@@ -53,27 +63,71 @@ class Door:
         request = iter([identities.ImportIdentityRequest(header=header), *parts])
         return (await self.memory.identities.ImportIdentity(request, timeout=20)).identity
 
+    async def rows(self, table: Table) -> list[dict[str, Any]]:
+        """All rows of a table of the memory, of all tenants."""
+        return [row._asdict() for row in await self.inside.storage.rows("", select(table))]
+
+    @property
+    def objects(self) -> dict[str, bytes]:
+        """What the memory's object storage holds, by key, but the records of erasures."""
+        media = self.folder / "media"
+        found = {path.relative_to(media).as_posix(): path.read_bytes() for path in media.rglob("*") if path.is_file()}
+        return {key: content for key, content in found.items() if not key.startswith("erasures/")}
+
+    async def kept(self) -> dict[str, Any]:
+        """All rows, but those of tenants, which are made with the first call, and all objects."""
+        tables = [table for table in metadata.sorted_tables if table is not tenants]
+        return {table.name: await self.rows(table) for table in tables} | self.objects
+
+    async def unchanged(self, before: dict[str, Any]) -> None:
+        """Returns when the memory has what it had before: it takes back what was cancelled after the caller heard."""
+        async with asyncio.timeout(PATIENCE_S):
+            while await self.kept() != before:
+                pass
+
+    async def damage(self, table: Table) -> list[str]:
+        """Flips a bit of each object that a row of the table names; returns their keys."""
+        keys = [row["key"] for row in await self.rows(table)]
+        for key in keys:
+            content = self.objects[key]
+            (self.folder / "media" / key).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        return keys
+
+    async def take_away(self) -> None:
+        """Takes database and objects away from the memory, as an unmounted volume is."""
+        await self.inside.storage.database.close()  # A file that is open stays readable.
+        self.folder.rename(self.folder.with_name("unmounted"))
+
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Door]:
     """Serves all services in this process."""
-    acting, store = Cast(), FakeStore()
-    acting.serving_memory = lambda wheel: _serving(store, wheel)
-    async with deployed(acting) as deployment:
-        channel = deployment.served["orchestrator"].channel
-        stub = cast("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
-        door = Door(stub, Stubs(channel), store, acting)
-        await door.added()
-        yield door
+    acting = Cast()
+    with TemporaryDirectory(prefix="test-memory-") as folder:
+        key_file = Path(folder) / "key"
+        key_file.write_bytes(b"a key for pseudonyms")
+        settings = MemorySettings(folder=Path(folder) / "memory", pseudonym_key_file=key_file)
+        memory = Memory(settings, WordEmbedder())
+        acting.serving_memory = lambda wheel: _serving(settings, memory, wheel)
+        async with deployed(acting) as deployment:
+            channel = deployment.served["orchestrator"].channel
+            stub = cast("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
+            beside = Stubs(deployment.served["memory"].channel)
+            door = Door(stub, Stubs(channel), beside, memory, settings.folder, acting)
+            await door.added()
+            yield door
 
 
 @asynccontextmanager
-async def _serving(store: FakeStore, wheel: Wheel) -> AsyncIterator[Served]:
-    threads = queues()
-    desk = Desk(memory_over(store), threads, None)
-    async with serving("e3rg.memory.v1.MemoryService", lambda server: register(server, "fake", desk, wheel)) as served:
-        yield served
-    await asyncio.to_thread(threads.close)
+async def _serving(settings: MemorySettings, memory: Memory, wheel: Wheel) -> AsyncIterator[Served]:
+    upkeep = Upkeep(settings, memory)
+    try:
+        await upkeep.open_once()
+        desk = Desk(memory, upkeep.check_open)
+        async with serving("e3rg.memory.v1.MemoryService", lambda server: register(server, desk, wheel)) as served:
+            yield served
+    finally:
+        await memory.close()
 
 
 def addition() -> list[identities.AddIdentityRequest]:

@@ -65,7 +65,7 @@ class FakeDoor:
         orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(_Turns(self), server)  # type: ignore[abstract]
         identities_pb2_grpc.add_IdentityServiceServicer_to_server(FakeIdentities(self), server)  # type: ignore[abstract]
         exemplars_pb2_grpc.add_ExemplarServiceServicer_to_server(_Exemplars(self), server)
-        erasure_pb2_grpc.add_ErasureServiceServicer_to_server(_Erasure(self), server)
+        erasure_pb2_grpc.add_ErasureServiceServicer_to_server(_Erasure(self), server)  # type: ignore[abstract]
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(_Memory(self), server)  # type: ignore[abstract]
 
     def versions(self, tenant: str, identity: str) -> list[identities_pb2.Identity]:

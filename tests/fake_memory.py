@@ -22,6 +22,7 @@ from e3rg.memory.v1 import (
     identities_pb2,
     identities_pb2_grpc,
     memory_pb2_grpc,
+    turns_pb2_grpc,
 )
 from e3rg.memory.v1 import memory_pb2 as pb
 from emotions import Wheel
@@ -39,6 +40,7 @@ class FakeMemory(
     memory_pb2_grpc.MemoryServiceServicer,
     exemplars_pb2_grpc.ExemplarServiceServicer,
     erasure_pb2_grpc.ErasureServiceServicer,
+    turns_pb2_grpc.TurnServiceServicer,
 ):
     """Keeps what it is told. Two texts are as like each other as the share of the words that they have in common.
 
@@ -333,6 +335,7 @@ async def serving_memory(memory: FakeMemory, wheel: Wheel) -> AsyncIterator[Serv
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(memory, server)
         exemplars_pb2_grpc.add_ExemplarServiceServicer_to_server(memory, server)
         erasure_pb2_grpc.add_ErasureServiceServicer_to_server(memory, server)
+        turns_pb2_grpc.add_TurnServiceServicer_to_server(memory, server)
 
     async with serving("e3rg.memory.v1.MemoryService", register) as served:
         yield served

@@ -1,7 +1,7 @@
-"""The stores, the served memory, the fake door and the running deployment that the contract's tests share."""
+"""The fake door and the running deployment that the contract's tests share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import cast as typed
@@ -10,53 +10,13 @@ import pytest
 
 from client import command
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
-from services.memory.backends.s3 import S3Backend
-from services.memory.store import Store
 from tests.deployment import Cast, Deployment
 from tests.fake_door import FakeDoor, Run
-from tests.fake_store import FakeStore
-from tests.memory_service import Stubs, memory_over
-from tests.memory_service import serving as serving_memory
-from tests.s3_proxy import S3Proxy
-from tests.s3_server import S3Server, open_store, wait_for
 from tests.serving import serving
 from tests.turns import Start
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
-
-
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A server, ready."""
-    with S3Server(Path(tmp_path_factory.mktemp("s3"))) as server:
-        server.start()
-        store = open_store(server.endpoint)
-        wait_for(store)
-        store.close()
-        yield server
-
-
-@pytest.fixture
-def s3_store(s3_server: S3Server) -> Iterator[S3Backend]:
-    """An empty store on it."""
-    store = open_store(s3_server.endpoint)
-    yield store
-    store.delete([entry.key for entry in store.list("")])
-    store.close()
-
-
-@pytest.fixture(params=["fake", "s3"])
-def store(request: pytest.FixtureRequest) -> Store:
-    """An empty store of each kind."""
-    return FakeStore() if request.param == "fake" else typed("Store", request.getfixturevalue("s3_store"))
-
-
-@pytest.fixture
-async def stubs(store: Store) -> AsyncIterator[Stubs]:
-    """A memory over it, served."""
-    async with serving_memory(memory_over(store)) as stubs:
-        yield stubs
 
 
 @pytest.fixture
@@ -78,14 +38,6 @@ def run(door: FakeDoor, capsys: pytest.CaptureFixture[str]) -> Run:
         return status, printed.out, printed.err
 
     return now
-
-
-@pytest.fixture
-def proxy(s3_server: S3Server, s3_store: S3Backend) -> Iterator[S3Proxy]:
-    """The way to that server, which can be disturbed; the store on it is empty."""
-    proxy = S3Proxy(s3_server.port)
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from services.common.server import KEEPALIVE_S
 from tests.deployment import serving_mllm
 from tests.fake_voters import FakeLead
 from tests.fakes import PATIENCE_S
-from tests.s3_proxy import S3Proxy, Stalling
+from tests.support.s3_proxy import Hold, S3Proxy
 
 if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub
@@ -59,9 +59,9 @@ async def test_a_replica_that_hangs_leaves_the_round_and_the_call_that_it_holds_
         async with asyncio.timeout(PATIENCE_S):
             while met != {ONE, OTHER}:
                 met.add(await asked(PATIENCE_S))
-        proxy.answers = stalling = Stalling()
+        proxy.responses = held = Hold()
         alive_s = KEEPALIVE_S + KEEPALIVE_TIMEOUT_S + PATIENCE_S
         assert await asyncio.gather(*(asked(alive_s) for _ in range(4))) == [OTHER] * 4
-        assert stalling.begun.is_set()
+        assert held.reached.is_set()
         # Nobody is sent there any more: these would not be answered in time.
         assert [await asked(KEEPALIVE_TIMEOUT_S / 2) for _ in range(8)] == [OTHER] * 8

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -20,10 +21,10 @@ from tests.deployment import PORTRAIT, VOICE, Cast, deployed
 from tests.door import TENANT, Door, addition, opened
 from tests.fake_memory import FakeMemory
 from tests.fakes import Gate, fail
-from tests.memory_service import Stubs
 from tests.samples import png
 from tests.serving import CallLog, refused
 from tests.support.archives import archive_of, members
+from tests.support.memory import Stubs
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 DOG = "My dog is ill."
@@ -125,12 +126,12 @@ async def test_an_archive_with_a_file_that_cannot_be_used_is_refused_and_nothing
     door: Door, repack: Callable[[list[Member]], list[Member]], text: str, piece_bytes: int
 ) -> None:
     archive = archive_of(repack(members(await door.exported())))
-    before = dict(door.store.objects)
+    before = await door.kept()
     with pytest.raises(grpc.aio.AioRpcError, match=text) as failure:
         await door.imported(archive, piece_bytes=piece_bytes)
     assert failure.value.code() is INVALID
     assert await imported_there(door) == []
-    assert door.store.objects == before
+    await door.unchanged(before)
 
 
 async def test_a_file_that_is_larger_than_it_is_said_to_be_is_refused_before_it_is_read(door: Door) -> None:
@@ -183,7 +184,7 @@ async def test_while_voice_is_busy_the_memory_is_told_that_more_will_come(door: 
     memory, archive = AwaitingMemory(), await door.exported()  # type: ignore[abstract] # the rest is not asked
     acting = Cast(memory=memory, heartbeat_s=0.01)
     async with deployed(acting) as deployment:
-        other = Door(door.stub, Stubs(deployment.served["orchestrator"].channel), door.store, acting)
+        other = replace(door, memory=Stubs(deployment.served["orchestrator"].channel), cast=acting)
         acting.voice.before = gate = Gate("check")
         asking = asyncio.create_task(other.added() if way == "addition" else other.imported(archive))
         await memory.was_told_to_wait.wait()
@@ -213,11 +214,11 @@ def test_the_memory_hears_of_a_look_before_it_loses_patience() -> None:
 
 
 async def test_a_look_that_fails_keeps_nothing(door: Door) -> None:
-    archive, before = await door.exported(), dict(door.store.objects)
+    archive, before = await door.exported(), await door.kept()
     door.cast.voice.before = fail(BackendFailed("secret"))
     with refused(grpc.StatusCode.INTERNAL, "internal error"):
         await door.imported(archive)
-    assert door.store.objects == before
+    await door.unchanged(before)
 
 
 async def test_an_archive_that_was_cut_short_is_held_no_longer(door: Door) -> None:
@@ -233,7 +234,7 @@ async def test_an_archive_that_was_cut_short_is_held_no_longer(door: Door) -> No
 
 
 async def test_cancelling_ends_the_look_and_keeps_nothing(door: Door, calls: CallLog) -> None:
-    archive, before = await door.exported(), dict(door.store.objects)
+    archive, before = await door.exported(), await door.kept()
     door.cast.voice.before = gate = Gate("check")
     parts = [
         identities.ImportIdentityRequest(header=identities.ImportIdentityHeader(tenant=TENANT, identity="eve")),
@@ -245,4 +246,4 @@ async def test_cancelling_ends_the_look_and_keeps_nothing(door: Door, calls: Cal
     assert [ended.status for ended in await calls.ended("CheckVoice")] == ["CANCELLED"]
     assert "CANCELLED" in {ended.status for ended in await calls.ended("ImportIdentity", 2)}
     gate.open()
-    assert door.store.objects == before
+    await door.unchanged(before)

@@ -9,7 +9,7 @@ import pytest
 from e3rg.memory.v1 import identities_pb2 as pb
 from orchestrator.identities import EMOTION_BYTES_MAX
 from services.common.errors import BackendFailed
-from services.memory.registry.emotion_references import BYTES_MAX
+from services.memory.repositories.references import EMOTION_BYTES_MAX as BYTES_MAX
 from tests.deployment import PORTRAIT, VOICE
 from tests.door import TENANT, Door, addition, opened
 from tests.fakes import Gate, fail
@@ -104,10 +104,10 @@ async def test_what_cannot_be_used_is_refused_and_the_one_before_it_stays(
     door: Door, parts: list[pb.PutEmotionReferenceRequest], text: str
 ) -> None:
     await put(door, request(VOICE))
-    before = dict(door.store.objects)
+    before = await door.kept()
     with refused(INVALID, text):
         await put(door, parts)
-    assert door.store.objects == before
+    await door.unchanged(before)
 
 
 def altered(archive: bytes, content: bytes, media_type: str, name: str = "emotions/voice/sad") -> bytes:
@@ -126,14 +126,14 @@ async def test_what_is_in_an_archive_is_looked_at_too(door: Door, media_type: st
     await put(door, request(VOICE))
     await put(door, request(README, FACES, "application/octet-stream"))
     await door.say("My dog is ill.")
-    archive, before = await door.exported(), dict(door.store.objects)
+    archive, before = await door.exported(), await door.kept()
     for content, text in ((README, "not a PCM WAV file"), (SILENT, "it is silent")):
         with refused(INVALID, f"archive: emotions/voice/sad: voice: {text}"):
             await door.imported(altered(archive, content, media_type), piece_bytes=piece_bytes)
     face = altered(archive, README, "image/png", "emotions/face/sad")
     with refused(INVALID, "archive: emotions/face/sad: portrait: "):
         await door.imported(face, piece_bytes=piece_bytes)
-    assert door.store.objects == before
+    await door.unchanged(before)
     assert (await door.imported(archive, piece_bytes=piece_bytes)).version == 2
 
 
@@ -147,19 +147,19 @@ async def test_what_is_looked_at_stands_before_all_that_is_not(door: Door) -> No
 
 
 async def test_a_look_that_fails_keeps_nothing(door: Door) -> None:
-    before = dict(door.store.objects)
+    before = await door.kept()
     door.cast.voice.before = fail(BackendFailed("secret"))
     with refused(grpc.StatusCode.INTERNAL, "internal error"):
         await put(door, request(VOICE))
-    assert door.store.objects == before
+    await door.unchanged(before)
 
 
 async def test_cancelling_ends_the_look_and_keeps_nothing(door: Door, calls: CallLog) -> None:
-    before = dict(door.store.objects)
+    before = await door.kept()
     door.cast.voice.before = gate = Gate("check")
     call = door.memory.identities.PutEmotionReference(iter(request(VOICE)), timeout=20)
     await gate.reached()
     call.cancel()
     assert [ended.status for ended in await calls.ended("CheckVoice")] == ["CANCELLED"]
     gate.open()
-    assert door.store.objects == before
+    await door.unchanged(before)

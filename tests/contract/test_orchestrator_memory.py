@@ -17,7 +17,7 @@ from e3rg.understanding.v1 import understanding_pb2 as understanding
 from services.common.errors import BackendFailed, DeadlineExceeded, FailedPrecondition, NotReady, Overloaded
 from services.mllm.domain import Memory
 from tests.deployment import Cast, deployed
-from tests.fakes import Gate
+from tests.fakes import Gate, fail
 from tests.samples import wav
 from tests.serving import CallLog
 from tests.turns import away, header, lost, respond, until
@@ -179,8 +179,36 @@ async def test_a_turn_is_kept_with_how_it_was_decided_and_who_took_part(stub: "S
         "tts": "fake 555555555555",
         "video": "fake ffffffffffff",
     }
+    assert dict(kept.turn.variants) == dict.fromkeys(kept.turn.models, "default")
     assert {"recall", "decode", "vote", "search", "reply"} <= kept.turn.timings_s.keys()
     assert not {"video", "turn"} & kept.turn.timings_s.keys()
+
+
+async def test_a_turn_is_kept_with_the_votes_that_counted_in_order_of_priority(stub: "Stub", cast: Cast) -> None:
+    cast.face.before = fail(BackendFailed("no face"))
+    turn = await respond(stub, header(conversation="talk", output=TEXT))
+    (kept,) = cast.memory.remembered
+    assert [(vote.voter, vote.label, vote.weight) for vote in kept.turn.votes] == [
+        ("text", "sad", 1),
+        ("lead", "sad", 1),
+    ]
+    told = {vote.voter: vote.latency_s for vote in turn.understood.record.votes}
+    assert {vote.voter: vote.latency_s for vote in kept.turn.votes}.items() <= told.items()
+
+
+@pytest.mark.parametrize(
+    ("output", "voice_style", "face_class"),
+    [(TEXT, "", ""), (AUDIO, "friendly", ""), (pb.OUTPUT_VIDEO, "friendly", "sad")],
+)
+async def test_a_turn_is_kept_with_how_its_emotion_was_delivered(
+    stub: "Stub", cast: Cast, output: "pb.Output", voice_style: str, face_class: str
+) -> None:
+    turn = await respond(stub, header(conversation="talk", output=output))
+    (kept,) = cast.memory.remembered
+    delivery = kept.turn.delivery
+    assert (delivery.decided_by, delivery.intensity) == ("policy empathic", turn.delivery.emotion.intensity)
+    assert (delivery.voice_style, delivery.face_class) == (voice_style, face_class)
+    assert kept.turn.reply_emotion == turn.delivery.emotion.label
 
 
 @pytest.mark.parametrize(

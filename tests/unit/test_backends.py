@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from services.common import backends
-from services.memory.settings import MemorySettings
 from services.mllm.settings import MllmSettings
 from services.tts.settings import TtsSettings
 from services.video.settings import VideoSettings
@@ -61,9 +60,9 @@ def test_what_is_no_package_has_no_back_ends(name: str) -> None:
         backends.names(name)
 
 
-@pytest.mark.parametrize("settings", [MemorySettings, MllmSettings, TtsSettings, VideoSettings])
-def test_the_default_back_end_of_every_service_exists(
-    settings: type[MemorySettings | MllmSettings | TtsSettings | VideoSettings],
+@pytest.mark.parametrize("settings", [MllmSettings, TtsSettings, VideoSettings])
+def test_the_default_back_end_of_every_service_with_models_exists(
+    settings: type[MllmSettings | TtsSettings | VideoSettings],
 ) -> None:
     service = settings.__module__.removesuffix(".settings")
     assert settings.model_fields["backend"].default in backends.names(f"{service}.backends")

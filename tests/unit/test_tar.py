@@ -11,10 +11,9 @@ import pytest
 
 from services.common.errors import InvalidRequest, TooLarge
 from services.common.tar import END, Member, Reader, packed
-from tests.support.archives import archive_of, members
 
 MEMBER = Member("film", b"x" * 100_000)
-ARCHIVE = archive_of([MEMBER])
+ARCHIVE = b"".join(packed(MEMBER)) + END
 
 
 @pytest.fixture
@@ -23,25 +22,6 @@ def no_collector() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-def test_an_archive_comes_in_pieces_of_at_most_a_mebibyte_and_any_program_reads_it() -> None:
-    large = Member("people/film", bytes(range(256)) * 10_000, "video/mp4")
-    assert max(map(len, packed(large))) == 1 << 20
-    archive = archive_of([MEMBER, large])
-    assert members(archive) == [MEMBER, large]
-    reader = Reader(lambda name: 1 << 22)
-    read = [member for at in range(0, len(archive), 997) for member in reader.read(archive[at : at + 997])]
-    assert (read, reader.at_end) == ([MEMBER, large], True)
-
-
-def test_an_archive_that_lacks_its_end_is_refused() -> None:
-    reader = Reader(lambda name: 1 << 20)
-    assert list(reader.read(ARCHIVE.removesuffix(END))) == [MEMBER]
-    with pytest.raises(InvalidRequest, match="archive: it ends too early; send it whole, as an export wrote it"):
-        reader.check_end()
-    assert list(reader.read(END)) == []
-    reader.check_end()
 
 
 def test_a_member_that_was_taken_is_held_no_longer() -> None:
@@ -62,15 +42,28 @@ def test_who_is_closed_goes_at_once_with_what_it_holds(no_collector: None, end: 
     assert gone() is None
 
 
-def test_an_archive_that_is_cut_or_refused_leaves_nothing_in_memory(no_collector: None) -> None:
-    for content in (ARCHIVE[: len(ARCHIVE) // 2], ARCHIVE[:600] + b"y" + ARCHIVE[601:]) * 10:
+def test_an_archive_that_is_refused_leaves_nothing_in_memory(no_collector: None) -> None:
+    for _ in range(10):
         reader = Reader(lambda name: 1 << 20)
         with suppress(InvalidRequest):  # `pytest.raises` would hold the frames.
-            list(reader.read(content))
-            reader.check_end()
+            list(reader.read(ARCHIVE[:600] + b"y" + ARCHIVE[601:]))
         reader.close()
         del reader
     assert not [each for each in gc.get_objects() if isinstance(each, Reader)]
+
+
+@pytest.mark.parametrize("end", [0, len(ARCHIVE) // 2, -1])
+def test_an_archive_that_ends_too_early_is_refused(end: int) -> None:
+    reader = Reader(lambda name: 1 << 20)
+    list(reader.read(ARCHIVE[:end]))
+    with pytest.raises(InvalidRequest, match="ends too early"):
+        reader.check_end()
+
+
+def test_a_whole_archive_is_read_to_its_end() -> None:
+    reader = Reader(lambda name: 1 << 20)
+    assert list(reader.read(ARCHIVE)) == [MEMBER]
+    reader.check_end()
 
 
 def test_a_member_of_less_than_no_bytes_is_refused() -> None:

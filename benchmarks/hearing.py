@@ -10,7 +10,7 @@ from faster_whisper import WhisperModel
 from perception.speaker import SpeakerReader
 from perception.voice import Floats, Prosody, VoiceReader, resample
 from services.memory.domain import NewIdentity, ReferenceKind
-from services.memory.registry.ready import file_of, ready_identities
+from services.memory.ready import file_of, ready_identities
 from services.tts.domain import Backend, Profile, Speech, Voice, VoiceReference
 from services.tts.recordings import read_voice
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from services.common.images import decode_image
 from services.memory.domain import ReferenceKind
-from services.memory.registry.ready import file_of, ready_identities
+from services.memory.ready import file_of, ready_identities
 from services.video.backends.portrait import FPS, SIZE_PX, PortraitBackend, Settings
 from services.video.domain import Expression, Portrait, Speech, VisemeSpan
 from services.video.encoding import PRESET, QUALITY_CRF, FragmentedMp4, to_yuv

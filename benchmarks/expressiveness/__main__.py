@@ -25,7 +25,7 @@ from benchmarks.expressiveness.lips import gap_mm
 from benchmarks.expressiveness.takes import LINES, Set
 from perception.face import FaceReader
 from perception.speaker import SpeakerReader
-from services.memory.registry.ready import ready_identities
+from services.memory.ready import ready_identities
 from services.tts.backends import hibari
 from services.video.backends import portrait
 

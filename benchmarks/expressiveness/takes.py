@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import emotions
 from services.common.images import decode_image
 from services.memory.domain import NewIdentity, ReferenceKind
-from services.memory.registry.ready import file_of
+from services.memory.ready import file_of
 from services.tts import domain as tts
 from services.tts.recordings import read_voice
 from services.video import domain as video

@@ -17,7 +17,7 @@ from benchmarks.expressiveness.takes import Take
 from perception.face import Face, FaceBox
 from perception.speaker import SpeakerReader, likeness
 from services.memory.domain import ReferenceKind
-from services.memory.registry.ready import file_of, ready_identities
+from services.memory.ready import file_of, ready_identities
 from services.tts.recordings import read_voice
 from services.video.domain import VisemeSpan
 from services.video.encoding import FragmentedMp4

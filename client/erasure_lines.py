@@ -9,11 +9,11 @@ from e3rg.memory.v1 import erasure_pb2 as pb
 def audit_lines(audit: pb.Audit) -> Iterator[str]:
     """Yields the record of an erasure, with a table of what was there."""
     yield f"erased     {audit.what}, asked for by {audit.asked_by}"
-    yield f"{'':10} {'objects':>9} {'bytes':>13}"
+    yield f"{'':13} {'rows':>9} {'bytes':>13}"
     for part in audit.counts:
-        yield f"{part.kind:10} {part.objects:9} {part.size_bytes:13}"
-    objects, size_bytes = _sums(audit)
-    yield f"{'all':10} {objects:9} {size_bytes:13}"
+        yield f"{part.kind:13} {part.objects:9} {part.size_bytes:13}"
+    rows, size_bytes = _sums(audit)
+    yield f"{'all':13} {rows:9} {size_bytes:13}"
     yield f"begun      {moment(audit.begun_at_s)}"
     if audit.done_at_s:
         yield f"done       {moment(audit.done_at_s)}; no replica holds any of it after {moment(audit.caches_gone_by_s)}"
@@ -24,11 +24,11 @@ def audit_lines(audit: pb.Audit) -> Iterator[str]:
 
 def audit_line(audit: pb.Audit) -> str:
     """The record of an erasure in one line."""
-    objects, size_bytes = _sums(audit)
+    rows, size_bytes = _sums(audit)
     state = "" if audit.done_at_s else ", under way"
     return (
         f"{moment(audit.begun_at_s)}  {audit.what}, asked for by {audit.asked_by}:"
-        f" {count(objects, 'object')}, {size_bytes} bytes{state}  {audit.id}"
+        f" {count(rows, 'row')}, {size_bytes} bytes{state}  {audit.id}"
     )
 
 

@@ -220,7 +220,7 @@ class _Erasure(erasure_pb2_grpc.ErasureServiceServicer):
             begun_at_s=CHANGED_AT_S,
             done_at_s=0 if self.door.done_after_s is None else CHANGED_AT_S + self.door.done_after_s,
             counts=[
-                erasure_pb2.ErasedCount(kind="head", objects=1, size_bytes=512),
+                erasure_pb2.ErasedCount(kind="conversations", objects=1, size_bytes=0),
                 erasure_pb2.ErasedCount(kind="references", objects=2, size_bytes=40_000),
             ],
             caches_gone_by_s=CHANGED_AT_S + 61,

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-USES = ("animate_face", "clone_voice", "infer_emotion", "keep_turns")
+USES = ("animate_face", "clone_voice", "infer_emotion", "keep_turns", "research_export")
 
 
 class Refusal(Exception):

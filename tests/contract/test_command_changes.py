@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from client import command
+from client.commands.arguments import USES
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import identities_pb2 as pb
+from services.memory.domain import Use
 from tests.fake_door import FakeDoor, Run
 from tests.fake_pages import digest_of
 
@@ -107,6 +109,10 @@ def test_words_that_make_no_identity_are_refused_before_anything_is_sent(
         command.main([*map(str, words_of(tmp_path)), *words])
     assert end.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_the_permissions_that_can_be_granted_are_those_of_the_memory() -> None:
+    assert tuple(Use) == USES
 
 
 @pytest.fixture

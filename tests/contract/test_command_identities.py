@@ -227,10 +227,10 @@ async def test_an_erasure_is_told_as_a_table(run: Run, door: FakeDoor) -> None:
     assert status == 0
     assert printed.splitlines() == [
         "erased     identity anna, asked for by Ada",
-        "             objects         bytes",
-        "head               1           512",
-        "references         2         40000",
-        "all                3         40512",
+        "                   rows         bytes",
+        "conversations         1             0",
+        "references            2         40000",
+        "all                   3         40000",
         "begun      2026-11-18 11:06:40 UTC",
         "done       2026-11-18 11:06:41 UTC; no replica holds any of it after 2026-11-18 11:07:41 UTC",
         "record     a1",

@@ -154,9 +154,9 @@ async def test_what_was_erased_is_listed_the_newest_first_on_all_pages(run: Run,
     status, printed, _ = await run("memory", "audits")
     assert status == 0
     assert printed.splitlines() == [
-        "2026-11-18 11:06:40 UTC  person bob2, asked for by Ada: 3 objects, 40512 bytes, under way  a3",
-        "2026-11-18 11:06:40 UTC  person bob1, asked for by Ada: 3 objects, 40512 bytes  a2",
-        "2026-11-18 11:06:40 UTC  person bob0, asked for by Ada: 3 objects, 40512 bytes  a1",
+        "2026-11-18 11:06:40 UTC  person bob2, asked for by Ada: 3 rows, 40000 bytes, under way  a3",
+        "2026-11-18 11:06:40 UTC  person bob1, asked for by Ada: 3 rows, 40000 bytes  a2",
+        "2026-11-18 11:06:40 UTC  person bob0, asked for by Ada: 3 rows, 40000 bytes  a1",
     ]
 
 

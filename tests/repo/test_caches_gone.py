@@ -5,25 +5,30 @@ from pathlib import Path
 
 import pytest
 
+from e3rg.memory.v1 import erasure_pb2 as pb
 from orchestrator.memory import REFERENCES_KEEP_S
-from services.memory.forgetting import upkeep
-from services.memory.memory import CACHE_KEEP_S, Memory
+from services.memory import upkeep
+from services.memory.settings import MemorySettings
 from services.tts import __main__ as tts
 from services.tts.domain import VOICE_KEEP_S
 from services.video import __main__ as video
 from services.video.domain import RIG_KEEP_S
-from tests.fake_store import FakeStore
-from tests.talking import TENANT, Clock, WordEmbedder, new
+from tests.support.memory import TENANT, Clock, header, parts, serving
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("keep_s", [1.0, CACHE_KEEP_S, 3600.0])
-def test_nothing_is_held_for_longer_than_the_record_of_its_erasure_says(keep_s: float) -> None:
-    memory = Memory(FakeStore(), WordEmbedder(), cache_keep_s=keep_s, clock=Clock())
-    memory.registry.add(TENANT, new())
-    audit = memory.eraser.identity(TENANT, "ada", "the test")
-    # So long a memory whose store is away lends what was erased meanwhile, and whoever borrows it holds it from then.
+DEFAULT_S = MemorySettings().cache_keep_s
+
+
+@pytest.mark.parametrize("keep_s", [1.0, DEFAULT_S, 3600.0])
+async def test_nothing_is_held_for_longer_than_the_record_of_its_erasure_says(tmp_path: Path, keep_s: float) -> None:
+    settings = MemorySettings(folder=tmp_path / "memory", cache_keep_s=keep_s)
+    async with serving(settings, clock=Clock()) as stubs:
+        await stubs.add(parts(header()))
+        request = pb.EraseIdentityRequest(tenant=TENANT, identity="ada", asked_by="the test")
+        audit = (await stubs.erasure.EraseIdentity(request)).audit
+    # So long a memory whose database is away lends what was erased meanwhile; who borrows it holds it from then.
     lent_s = keep_s
     gone_after_s = {
         "memory": keep_s + upkeep.TIDY_S,

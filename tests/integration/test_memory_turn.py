@@ -43,7 +43,7 @@ def test_the_reply_refers_to_what_was_said_two_turns_earlier_because_memory_foun
     assert last.timings["search"].end_s < last.timings["reply"].end_s
 
 
-def test_a_turn_is_kept_with_its_votes_its_variants_its_timings_and_what_was_said_and_shown(
+def test_a_turn_is_kept_with_its_votes_its_models_its_timings_and_what_was_said_and_shown(
     talk: tuple[str, list[Turn]], client: Client
 ) -> None:
     name, turns = talk
@@ -54,7 +54,15 @@ def test_a_turn_is_kept_with_its_votes_its_variants_its_timings_and_what_was_sai
     record = understanding.UnderstandResponse.FromString(newest.vote_record)
     assert record.emotion == last.understood.emotion
     assert {vote.voter for vote in record.record.votes} == {vote.voter for vote in last.understood.record.votes}
-    assert newest.models
+    assert {"tts", "video", "mllm smollm2"} <= newest.models.keys()
+    assert dict(newest.variants) == dict.fromkeys(newest.models, "default")
+    counted = {vote.voter: vote.prediction.label for vote in record.record.votes if vote.weight > 0}
+    assert {vote.voter: vote.label for vote in newest.votes} == counted
+    assert newest.delivery.decided_by == last.delivery.decided_by
+    assert (newest.delivery.voice_style, newest.delivery.face_class) == (
+        last.delivery.voice_style,
+        last.delivery.face_class,
+    )
     assert newest.timings_s == pytest.approx(
         {stage: timing.end_s - timing.start_s for stage, timing in last.timings.items()}
     )
@@ -78,7 +86,7 @@ def test_a_person_is_remembered_in_another_talk_and_nobody_else_is_told(take: Ta
         assert not take(text="My dog Rex is still so very ill.", **others, **wish).recalled.hits
 
 
-def test_after_an_erasure_nothing_of_the_person_is_in_the_store(
+def test_after_an_erasure_nothing_but_its_record_is_left_of_the_person(
     take: Take, client: Client, deployment: Deployment
 ) -> None:
     person, marker = fresh("person"), "zanzibar marmalade"
@@ -91,9 +99,9 @@ def test_after_an_erasure_nothing_of_the_person_is_in_the_store(
     counts = {count.kind: count.objects for count in audit.counts}
     assert (counts["turns"], counts["clips"]) == (2, 1)
     assert audit.done_at_s >= audit.begun_at_s
-    assert [
-        path for path in holding(folder, person, marker) if "/audits/" not in path and "/erasing/" not in path
-    ] == []
+    assert holding(folder, marker) == []
+    # The record names whom it is of; it is a row, and a copy in the object storage.
+    assert [path for path in holding(folder, person) if "/erasures/" not in path] == [str(folder / "memory.db")]
     assert audit.id in [one.id for one in client.erasure.audits()]
     with pytest.raises(ClientError, match=person):
         client.erasure.person("a test", person)

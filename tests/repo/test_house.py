@@ -96,8 +96,8 @@ def test_who_has_seen_one_service_has_seen_them_all(service: str) -> None:
     for name in ("__init__", "__main__", "settings", "domain", "servicer"):
         assert (folder / f"{name}.py").is_file(), name
     assert (ROOT / "protos" / "e3rg" / service / "v1" / f"{service}.proto").is_file()
-    # The panel asks models and has none.
-    assert (folder / "backends" / "__init__.py").is_file() == (service != "understanding")
+    # The panel asks models and has none; the memory has none either.
+    assert (folder / "backends" / "__init__.py").is_file() == (service not in ("memory", "understanding"))
     settings = (folder / "settings.py").read_text("utf-8")
     assert f'env_prefix="E3RG_{service.upper()}_"' in settings
     servicer = (folder / "servicer.py").read_text("utf-8")

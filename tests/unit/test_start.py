@@ -75,7 +75,7 @@ def test_every_wrong_setting_is_a_line_with_its_variable(settings: dict[str, str
     assert told("services.understanding", settings) == (2, [prefix + line for line in lines])
 
 
-@pytest.mark.parametrize("module", ["memory", "mllm", "tts", "video"])
+@pytest.mark.parametrize("module", ["mllm", "tts", "video"])
 def test_a_back_end_that_is_not_there_is_a_line(module: str) -> None:
     status, (line,) = told(f"services.{module}", {f"E3RG_{module.upper()}_BACKEND": "parrot"})
     assert (status, line.partition("; ")[0]) == (

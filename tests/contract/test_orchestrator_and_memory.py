@@ -231,3 +231,5 @@ async def test_a_database_that_goes_away_in_mid_flight_costs_the_memory_of_the_t
     assert turn.identity.stale_s > 0
     assert [said.user_text for said in turn.identity.turns] == [DOG]
     assert turn.done.turn == ""
+    services = (await door.stub.GetStatus(pb.GetStatusRequest())).services
+    assert ["database" in service.problem for service in services if service.name == "memory"] == [True]

@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
 import emotions
+from client import command
 from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.memory.v1 import identities_pb2_grpc, memory_pb2_grpc
 from e3rg.memory.v1 import memory_pb2 as memory
@@ -80,6 +81,23 @@ async def test_a_service_that_is_gone_is_told_with_the_reason(stub: "Stub", depl
     assert found["tts"].problem.startswith("tts: ")
     assert found["mllm face"].problem.startswith("mllm face: ")
     assert found["tts"].address == deployment.served["tts"].address
+
+
+async def test_a_problem_of_the_memorys_store_is_told_though_it_is_ready(
+    stub: "Stub", cast: Cast, deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def printed() -> tuple[int, str]:
+        words = ["--address", deployment.served["orchestrator"].address, "status"]
+        return await asyncio.to_thread(command.main, words), capsys.readouterr().out
+
+    cast.memory.problem = "the memory's database cannot be reached"
+    (found,) = [one for one in (await stub.GetStatus(pb.GetStatusRequest())).services if one.problem]
+    assert (found.name, found.ready, found.problem) == ("memory", True, cast.memory.problem)
+    status, lines = await printed()
+    assert (status, f"memory                 ready      fake; {cast.memory.problem}\n" in lines) == (1, True)
+    cast.memory.problem = ""
+    status, lines = await printed()
+    assert (status, "memory                 ready      fake\n" in lines) == (0, True)
 
 
 async def test_without_the_panel_its_voters_cannot_be_told(stub: "Stub", deployment: Deployment) -> None:

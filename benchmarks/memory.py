@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import grpc
@@ -104,7 +105,8 @@ async def recalls(stacks: dict[str, tuple[dict[str, str], Path]]) -> None:
             for name, each in stubs.items():
                 times_ms[name] += await timed(CALLS, each.memory.Recall)
         print(
-            f"\nrecall of a warm identity with its last 10 turns, over gRPC ({load()})\n{'':24}    p50     p95 ms  ratio"
+            f"\nrecall of a warm identity with its last 10 turns, over gRPC ({load()})\n{'':24}    p50     p95 ms"
+            "  ratio"
         )
         for name, measured in times_ms.items():
             before = times_ms.get(name.replace("new", "old"), measured)
@@ -143,7 +145,7 @@ async def searched(
             start_s = time.perf_counter()
             embedder.embed([text])
             embedding_ms.append((time.perf_counter() - start_s) * 1000)
-            who = {"tenant": TENANT, "identity": "ada", "text": text}
+            who: dict[str, Any] = {"tenant": TENANT, "identity": "ada", "text": text}
             await stubs.memory.Search(pb.SearchRequest(**who, person="nobody"))  # The service caches the embedding.
             start_s = time.perf_counter()
             person = whom[number % len(whom)]
@@ -212,7 +214,7 @@ async def searches(embedded: Stack, clustered: Stack, turns: int, users: int) ->
         first_s, times_ms, embedding_ms = await searched(stack, embedder, list(rows.users))
         what = f"{stack.name}: {turns} turns of one user"
         print(
-            f"  {what:44} {first_s:6.2f} {spread(times_ms)}   {spread(embedding_ms):>30}   (written in {written_s:.0f} s)"
+            f"  {what:44} {first_s:6.2f} {spread(times_ms)} {spread(embedding_ms):>30}  (written in {written_s:.0f} s)"
         )
     await explained(clustered.urls.admin, next(iter(rows.users.values())), embedder.digest, is_indexed=True)
     many = Rows(TENANT, identity_id, embedder.digest, named_users("user", users), 100, turns + 1)
@@ -223,9 +225,7 @@ async def searches(embedded: Stack, clustered: Stack, turns: int, users: int) ->
         clustered, embedder, list(many.users)[:: max(1, users // SEARCHES)]
     )
     what = f"{clustered.name}: {users} users of 100 turns"
-    print(
-        f"  {what:44} {first_s:6.2f} {spread(times_ms)}   {spread(embedding_ms):>30}   (written in {written_s:.0f} s)"
-    )
+    print(f"  {what:44} {first_s:6.2f} {spread(times_ms)} {spread(embedding_ms):>30}  (written in {written_s:.0f} s)")
     await explained(clustered.urls.admin, list(many.users.values())[users // 2], embedder.digest, is_indexed=False)
 
 

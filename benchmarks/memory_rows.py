@@ -1,6 +1,5 @@
 """Rows for the memory's benchmark: users, conversations, turns and embeddings, written below the service."""
 
-import json
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -14,11 +13,15 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-TURNS = ("pk", "tenant", "conversation_id", "place", "id", "user_text", "user_emotion", "reply_text", "reply_emotion")
-TURNS += ("user_intensity", "vote_record", "models", "variants", "votes", "delivery", "timings_s", "said_at_s")
-TURNS += ("kept_at_s",)
-EMBEDDINGS = ("turn_pk", "tenant", "user_id", "identity_id", "conversation_id", "user_emotion", "said_at_s")
-EMBEDDINGS += ("model_digest", "vector")
+TURNS = (
+    *("pk", "tenant", "conversation_id", "place", "id", "user_text", "user_emotion", "reply_text", "reply_emotion"),
+    *("user_intensity", "vote_record", "models", "variants", "votes", "delivery", "timings_s", "said_at_s"),
+    "kept_at_s",
+)
+EMBEDDINGS = (
+    *("turn_pk", "tenant", "user_id", "identity_id", "conversation_id", "user_emotion", "said_at_s"),
+    *("model_digest", "vector"),
+)
 CONVERSATION_TURNS = 50
 ROWS_AT_ONCE = 20_000
 
@@ -81,7 +84,7 @@ class Rows:
             pk, key, time_s = self.first + number, self.first + owner * self._talks + talk, self._now_s - total + number
             text = f"question {number} of a long talk about this and that"
             head = (pk, self.tenant, key, place + 1, f"turn-{turn}", text, "sad", "an answer", "caring", 0.5, b"")
-            documents = [json.dumps(each) for each in ({"tts": "a"}, {"tts": "default"}, [], {}, {})]
+            documents = ('{"tts": "a"}', '{"tts": "default"}', "[]", "{}", "{}")
             said.append((*head, *documents, time_s, time_s))
             about = pk, self.tenant, owners[owner], self.identity_id, key, "sad", time_s, self._digest
             found.append((*about, vector.astype(np.float16)))

@@ -17,10 +17,9 @@ from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from emotions import Wheel
 from services.memory.memory import Memory
 from services.memory.schema import metadata, tenants
-from services.memory.servicer import register
+from services.memory.servicer import Servicer
 from services.memory.settings import MemorySettings
 from services.memory.upkeep import Upkeep
-from services.memory.wire.desk import Desk
 from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, deployed
 from tests.fakes import PATIENCE_S
 from tests.serving import Served, serving
@@ -123,8 +122,7 @@ async def _serving(settings: MemorySettings, memory: Memory, wheel: Wheel) -> As
     upkeep = Upkeep(settings, memory)
     try:
         await upkeep.open_once()
-        desk = Desk(memory, upkeep.check_open)
-        async with serving("e3rg.memory.v1.MemoryService", lambda server: register(server, desk, wheel)) as served:
+        async with serving("e3rg.memory.v1.MemoryService", Servicer(memory, upkeep.check_open).register) as served:
             yield served
     finally:
         await memory.close()

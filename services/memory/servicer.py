@@ -230,12 +230,10 @@ class Servicer:
             if isinstance(content, tuple):
                 reference, content = content
                 yield answer(reference=sent(identities_pb2.EmotionReference, reference))
-            try:
-                with self._downloads.room(len(content)):
-                    for chunk in chunks(content):
-                        yield answer(content=chunk)
-            finally:
+            async with aclosing(self._downloads.chunked(content)) as parts:
                 del content  # A refusal would hold it, with this frame.
+                async for chunk in parts:
+                    yield answer(content=chunk)
 
         return read
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.common.errors import DeadlineExceeded, InvalidRequest, Overloaded
-from services.common.media import CHUNK_BYTES_MAX
+from services.common.media import CHUNK_BYTES_MAX, chunks
 from services.memory.domain import digest_of
 
 ROOM_BYTES = 2**29
@@ -47,6 +47,12 @@ class Transfers:
             yield
         finally:
             self._taken_bytes -= size_bytes
+
+    async def chunked(self, content: bytes) -> AsyncGenerator[bytes]:
+        """Yield a content in chunks; it takes its room until the last one is taken, or the caller is gone."""
+        with self.room(len(content)):
+            for chunk in chunks(content):
+                yield chunk
 
 
 # The parts of streams are messages of several types with a `oneof part` of header and content.

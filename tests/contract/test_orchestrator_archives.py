@@ -16,7 +16,7 @@ from e3rg.memory.v1 import identities_pb2 as identities
 from orchestrator.identities import HEARTBEAT_S
 from services.common.errors import BackendFailed
 from services.common.tar import Member, Reader
-from services.memory.wire.uploads import SILENCE_S_MAX
+from services.memory.uploads import SILENCE_S_MAX
 from tests.deployment import PORTRAIT, VOICE, Cast, deployed
 from tests.door import TENANT, Door, addition, opened
 from tests.fake_memory import FakeMemory

@@ -9,7 +9,7 @@ import pytest
 from e3rg.memory.v1 import identities_pb2 as pb
 from orchestrator.identities import EMOTION_BYTES_MAX
 from services.common.errors import BackendFailed
-from services.memory.repositories.references import EMOTION_BYTES_MAX as BYTES_MAX
+from services.memory.checks import EMOTION_BYTES_MAX as BYTES_MAX
 from tests.deployment import PORTRAIT, VOICE
 from tests.door import TENANT, Door, addition, opened
 from tests.fakes import Gate, fail

@@ -3,8 +3,19 @@
 import io
 import tarfile
 from collections.abc import Iterable
+from typing import Any
 
+from e3rg.memory.v1 import exemplars_pb2, memory_pb2
+from e3rg.memory.v1 import identities_pb2 as pb
 from services.common.tar import END, Member, packed
+from tests.support.identities import change_of, digest_of, emotion, exported, file, get, put_derived, put_emotion
+from tests.support.memory import FILM, MP4, PORTRAIT, TENANT, VOICE, WAV, Stubs, grants, header, joined, parts
+
+OTHER = "other"
+FACE = PORTRAIT[:2000]
+"""A portrait that Ada had before."""
+TALKS = [("ann", "talk"), ("ann", "walk"), ("bob", "talk"), ("", "x")]
+KINDS = {memory_pb2.CLIP_KIND_SPEECH: WAV, memory_pb2.CLIP_KIND_VIDEO: MP4}
 
 
 def archive_of(members: Iterable[Member]) -> bytes:
@@ -19,3 +30,58 @@ def members(archive: bytes) -> list[Member]:
             Member(info.name, tar.extractfile(info).read(), info.pax_headers.get("E3RG.media_type", ""))  # type: ignore[union-attr]
             for info in tar
         ]
+
+
+async def filled(stubs: Stubs) -> bytes:
+    """Add Ada with everything that an identity can have, at version 5; return her archive."""
+    await stubs.add(parts(header(), FACE, VOICE))
+    bank = pb.EmotionBank(name="calm", face_classes=["neutral"], voice_styles=["default"])
+    for tenant in (TENANT, OTHER):
+        await stubs.identities.PutEmotionBank(pb.PutEmotionBankRequest(tenant=tenant, bank=bank))
+    await stubs.change(change_of(1, [], emotion_bank="calm"))
+    await stubs.change(change_of(2, removed=[digest_of(FACE)]), FACE + b"!", FILM)
+    await stubs.change(change_of(3, grants(), emotion_bank="default"))
+    profile = header().profile
+    profile.about = "She keeps archives."
+    await stubs.change(change_of(4, profile=profile))
+    await put_derived(stubs, b"a fitted voice")
+    await put_emotion(stubs, WAV, identity="ada")
+    await put_emotion(stubs, b"her face", identity="ada", generator=pb.GENERATOR_FACE, media_type="image/png")
+    cases = [
+        exemplars_pb2.Exemplar(user_text=f"my {it}", user_emotion="sad", reply_text="Oh.") for it in ("cat", "key")
+    ]
+    await stubs.exemplars.PutExemplars(
+        exemplars_pb2.PutExemplarsRequest(tenant=TENANT, identity="ada", exemplars=cases)
+    )
+    for place, (person, conversation) in enumerate(TALKS):
+        for number in range(3):
+            await stubs.say(number, person=person, conversation=conversation)
+        kind, content = list(KINDS.items())[place % 2]
+        await stubs.put_clip(kind, content + bytes([place]), person=person, conversation=conversation)
+    return await exported(stubs)
+
+
+async def content(stubs: Stubs, name: str = "ada", tenant: str = TENANT) -> dict[str, Any]:
+    """Return everything that can be read of an identity, but what an import makes anew."""
+    now = await get(stubs, name, tenant=tenant)
+    versions = [await get(stubs, name, version, tenant) for version in range(1, now.version + 1)]
+    assert {version.generation for version in versions} == {now.generation}
+    for version in versions:
+        version.id = version.generation = ""
+    place = {"tenant": tenant, "identity": name}
+    examples = await stubs.exemplars.ListExemplars(exemplars_pb2.ListExemplarsRequest(**place))  # type: ignore[arg-type]
+    said = list[memory_pb2.Turn]()
+    clips = list[bytes]()
+    for number, (person, conversation) in enumerate(TALKS):
+        talk: dict[str, Any] = {**place, "person": person, "conversation": conversation}
+        said += (await stubs.memory.ListTurns(memory_pb2.ListTurnsRequest(**talk))).turns
+        kind = list(KINDS)[number % 2]
+        clips.append(await joined(stubs.memory.GetClip(memory_pb2.GetClipRequest(**talk, turn="turn-1", kind=kind))))
+    return {
+        "versions": versions,
+        "files": [await file(stubs, reference.digest, name, tenant) for reference in now.references],
+        "emotions": [await emotion(stubs, **place, generator=generator) for generator in (1, 2)],
+        "examples": sorted((each.user_text, each.user_emotion, each.reply_text) for each in examples.exemplars),
+        "turns": said,
+        "clips": clips,
+    }

@@ -11,7 +11,7 @@ import grpc
 
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2, turns_pb2
 from services.common import clients
-from services.memory.blobs import digest_of
+from services.memory.domain import digest_of
 from tests.fakes import PATIENCE_S
 from tests.support import memory
 from tests.support.memory import TENANT, Stubs, each, header, joined, parts, turn

@@ -13,7 +13,7 @@ import pytest
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2
 from services.common.errors import Damaged, FailedPrecondition
 from services.memory.layout_2 import import_store
-from tests.support.memory import Stubs, joined, process_of, serving
+from tests.support.memory import Log, Stubs, joined, process_of, serving
 from tests.support.object_store import ObjectStore
 from tests.support.stacks import Stack, client_of
 
@@ -103,7 +103,7 @@ async def check_turns(stubs: Stubs, talk: dict[str, str], wanted: list[Any], may
         assert dict(turn.timings_s) == before["timings_s"]
         assert sorted(clip.digest for clip in turn.clips) == sorted(each["sha256"] for each in before["clips"].values())
         for clip in turn.clips if {"animate_face", "clone_voice"} <= may_lend else ():
-            request = memory_pb2.GetClipRequest(**talk, turn=turn.id, kind=clip.kind)  # type: ignore[arg-type]
+            request = memory_pb2.GetClipRequest(**talk, turn=turn.id, kind=clip.kind)
             assert sha256(await joined(stubs.memory.GetClip(request))) == clip.digest
 
 
@@ -170,6 +170,8 @@ async def test_what_is_no_whole_store_is_refused(
 async def test_a_start_on_the_old_folder_touches_nothing_and_names_the_command(tmp_path: Path) -> None:
     store = shutil.copytree(STORE, tmp_path / "old")
     before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
-    async with process_of({"E3RG_MEMORY_FOLDER": str(store)}, is_stopped_well=False) as (_, process):
+    log = Log()
+    async with process_of({"E3RG_MEMORY_FOLDER": str(store)}, log=log) as (_, process):
         assert await process.wait() == 1
+    assert "bring it in with `python -m services.memory import-layout-2 --from FOLDER|BUCKET`" in log.text
     assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before

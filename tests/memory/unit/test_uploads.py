@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +9,7 @@ import pytest
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common.errors import DeadlineExceeded, Overloaded
 from services.common.media import CHUNK_BYTES_MAX
-from services.memory.memory import Memory
-from services.memory.settings import MemorySettings
-from services.memory.wire.desk import Desk
-from services.memory.wire.uploads import (
+from services.memory.uploads import (
     ROOM_BYTES,
     SILENCE_S_MAX,
     Declared,
@@ -22,10 +18,8 @@ from services.memory.wire.uploads import (
     files_of,
     header_of,
 )
-from tests.support.memory import WordEmbedder
 
 FILE = bytes(CHUNK_BYTES_MAX + 1)
-ALL_ROOM = [Declared("all", ROOM_BYTES)]
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -76,44 +70,27 @@ def test_a_caller_who_falls_silent_is_not_waited_for(waiting: Any) -> None:
 
 def test_more_than_there_is_room_for_is_told_to_come_again() -> None:
     uploads = Transfers(100)
-    with uploads.room([Declared("a", 60)]):
+    with uploads.room(60):
         problem = "60 bytes of files are on their way, and 41 more are too many; retry in 1 s"
-        with pytest.raises(Overloaded, match=problem) as refusal, uploads.room([Declared("b", 41)]):
+        with pytest.raises(Overloaded, match=problem) as refusal, uploads.room(41):
             pass
         assert refusal.value.retry_after_s == 1
-        with uploads.room([Declared("c", 30), Declared("d", 10)]):
+        with uploads.room(40):
             pass
-    with uploads.room([Declared("e", 100)]):
+    with uploads.room(100):
         pass
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    memory = Memory(MemorySettings(folder=tmp_path), WordEmbedder())
-    yield Desk(memory, lambda: None)
-    await memory.close()
-
-
-async def read() -> bytes:
-    return FILE
 
 
 @pytest.mark.parametrize("ends", ["read", "gone"])
-async def test_a_file_takes_its_room_until_its_last_piece_is_taken_or_the_caller_is_gone(desk: Desk, ends: str) -> None:
-    pieces = desk.sending(read())
-    first = await anext(pieces)
-    with pytest.raises(Overloaded, match=f"{len(FILE)} bytes of files are on their way"), desk.downloads.room(ALL_ROOM):
+async def test_a_file_takes_its_room_until_its_last_chunk_is_taken_or_the_caller_is_gone(ends: str) -> None:
+    downloads = Transfers(ROOM_BYTES)
+    chunks = downloads.chunked(FILE)
+    first = await anext(chunks)
+    with pytest.raises(Overloaded, match=f"{len(FILE)} bytes of files are on their way"), downloads.room(ROOM_BYTES):
         pass
     if ends == "read":
-        assert first + b"".join([piece async for piece in pieces]) == FILE
+        assert first + b"".join([chunk async for chunk in chunks]) == FILE
     else:
-        await pieces.aclose()
-    with desk.downloads.room(ALL_ROOM):
-        pass
-
-
-async def test_uploads_have_room_of_their_own(desk: Desk) -> None:
-    with desk.uploads.room(ALL_ROOM):
-        assert b"".join([piece async for piece in desk.sending(read())]) == FILE
-    with desk.downloads.room(ALL_ROOM), pytest.raises(Overloaded, match="are too many; retry in 1 s"):
-        await anext(desk.sending(read()))
+        await chunks.aclose()
+    with downloads.room(ROOM_BYTES), pytest.raises(Overloaded, match="are too many; retry in 1 s"):
+        await anext(downloads.chunked(FILE))

@@ -193,7 +193,7 @@ class Archive:
             await importing.withdraw()
             raise Conflict(GONE) from error
         except BaseException:
-            await importing.withdraw()
+            await finished(importing.withdraw())
             raise
         finally:
             reader.close()

@@ -33,9 +33,9 @@ class DatabaseSettings(BaseSettings):
     """A statement takes at most so long; a connection is waited for at most so long."""
     database_prepared: bool = True
     """Whether to keep prepared statements; false behind PgBouncer in transaction mode."""
-    s3_endpoint: str = ""
+    s3_endpoint: str = Field(default="", pattern=r"^[A-Za-z0-9.\-\[\]:]*$")
     """Host, and port where it is not the protocol's, of the object storage; empty keeps media in `folder`."""
-    s3_bucket: str = ""
+    s3_bucket: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?$")
     """The bucket; everything in it is the memory's."""
     s3_region: str = "us-east-1"
     """Region of the bucket."""
@@ -88,7 +88,7 @@ class DatabaseSettings(BaseSettings):
             given = bool(getattr(self, f"s3_{key}").get_secret_value()), getattr(self, f"s3_{key}_file") is not None
             if self.s3_endpoint and sum(given) != 1:
                 name = f"E3RG_MEMORY_S3_{key.upper()}"
-                raise ValueError(f"{name}: {'set' if all(given) else 'missing, as is'} {name}_FILE; set one of them")
+                raise ValueError(f"{name}: {'set' if all(given) else 'missing'}, as is {name}_FILE; set one of them")
         return self
 
     @property

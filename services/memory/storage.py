@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from services.common.errors import DeadlineExceeded, NotReady
@@ -42,10 +43,14 @@ class Storage:
 
 
 async def finished(work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what `work` returns. When the caller is cancelled, wait for its end: no object is written unseen."""
+    """Return what `work` returns. When the caller is cancelled, however often, wait for its end: nothing is unseen."""
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
+        while not task.done():
+            with suppress(asyncio.CancelledError):  # gRPC cancels a call twice that is reading when its caller goes.
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # Nobody else wants it any more.
         raise

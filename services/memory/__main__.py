@@ -10,6 +10,7 @@ from typing import Any
 
 from services.common import logs, server, start
 from services.memory.consistency import Findings, check
+from services.memory.database import ERRORS, translated
 from services.memory.embedding import SentenceEmbedder
 from services.memory.layout_2 import import_store
 from services.memory.memory import Memory
@@ -60,14 +61,17 @@ async def _work(upkeep: Upkeep, running: server.Running, started: asyncio.Event)
 
 def _migrating(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
     async def run(_: asyncio.Event) -> None:
-        settings = DatabaseSettings()
-        if arguments.check:
-            await _check_revision(settings)
-            return
-        before, after = await migrate(settings)
-        print(f"schema: {before or 'none'} -> {after}" if before != after else f"schema: {after}, nothing to do")
+        try:
+            await (_check_revision if arguments.check else _migrate)(DatabaseSettings())
+        except ERRORS as error:
+            raise translated(error)[0] from error
 
     return run
+
+
+async def _migrate(settings: DatabaseSettings) -> None:
+    before, after = await migrate(settings)
+    print(f"schema: {before or 'none'} -> {after}" if before != after else f"schema: {after}, nothing to do")
 
 
 async def _check_revision(settings: DatabaseSettings) -> None:

@@ -56,7 +56,10 @@ async def migrate(settings: DatabaseSettings, revision: str = "head", versions: 
 
 async def revision_of(settings: DatabaseSettings) -> str:
     """Return the revision of the schema; empty without one."""
-    engine = engine_of(settings, settings.owner_url)
+    url = settings.owner_url
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        return ""
+    engine = engine_of(settings, url)
     try:
         async with engine.connect() as connection:
             return await connection.run_sync(current)

@@ -15,6 +15,7 @@ from minio.credentials.credentials import Credentials
 from minio.credentials.providers import Provider
 from minio.deleteobjects import DeleteObject
 from minio.error import MinioException, S3Error
+from minio.versioningconfig import SUSPENDED
 from urllib3.exceptions import HTTPError, MaxRetryError
 
 from services.common.errors import FailedPrecondition, NotReady, Overloaded
@@ -127,7 +128,8 @@ class S3Blobs:
         """Make the bucket where that is allowed, and try it; see the port."""
         if self._settings.s3_create_bucket and not self._ask("HEAD", lambda: self._client.bucket_exists(self._bucket)):
             self._ask("MAKE", lambda: self._client.make_bucket(self._bucket, self._settings.s3_region))
-        if self._ask("versioning", lambda: self._client.get_bucket_versioning(self._bucket)).status == ENABLED:
+        status = self._ask("versioning", lambda: self._client.get_bucket_versioning(self._bucket)).status
+        if status in (ENABLED, SUSPENDED):  # Suspended: it still has the versions of before.
             problem = f"bucket {self._bucket!r} keeps versions: erased objects would stay in it"
             raise FailedPrecondition(f"{problem}; name a bucket without versioning in E3RG_MEMORY_S3_BUCKET")
         if self.get("layout") is not None:

@@ -330,17 +330,12 @@ async def process_of(
     variables: Mapping[str, str], root: Path = ROOT, log: Log | None = None
 ) -> AsyncIterator[tuple[Stubs, asyncio.subprocess.Process]]:
     """The service in a process of its own, once it listens; then it is told to stop, which it must do in peace."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(root), str(root / "protos" / "gen")]),
-        "E3RG_MEMORY_HOST": "127.0.0.1",
-        "E3RG_MEMORY_PORT": "0",
-        "E3RG_MEMORY_METRICS_PORT": "0",
-        "E3RG_MEMORY_MODELS_DIR": str(ROOT / ".models"),
-        **variables,
-    }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.memory", stderr=asyncio.subprocess.PIPE, env=environment, cwd=root, limit=2**20
+        *(sys.executable, "-m", "services.memory"),
+        stderr=asyncio.subprocess.PIPE,
+        env=_environment(variables, root),
+        cwd=root,
+        limit=2**20,
     )
     assert process.stderr
     log = log or Log()
@@ -358,6 +353,46 @@ async def process_of(
             process.kill()
             await process.wait()
         await reading
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+async def program(variables: Mapping[str, str], *arguments: str) -> Ended:
+    """Runs the service or one of its commands until it ends."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "services.memory", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=_environment(variables, ROOT),
+        cwd=ROOT,
+    )
+    try:
+        async with asyncio.timeout(6 * PATIENCE_S):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode is not None
+    return Ended(process.returncode, out.decode(), err.decode())
+
+
+def _environment(variables: Mapping[str, str], root: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(root), str(root / "protos" / "gen")]),
+        "E3RG_MEMORY_HOST": "127.0.0.1",
+        "E3RG_MEMORY_PORT": "0",
+        "E3RG_MEMORY_METRICS_PORT": "0",
+        "E3RG_MEMORY_MODELS_DIR": str(ROOT / ".models"),
+        **variables,
+    }
 
 
 async def green(stubs: Stubs) -> None:

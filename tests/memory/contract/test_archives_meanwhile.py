@@ -53,19 +53,19 @@ async def test_an_import_is_seen_by_nobody_until_all_of_it_is_there(stack: Stack
             await go_on.wait()
             yield pb.ImportIdentityRequest(content=archive[-1024:])
 
-        importing = asyncio.create_task(clients.ask(stubs.identities.ImportIdentity(), slow()))
-        async with asyncio.timeout(PATIENCE_S):
-            await reached.wait()
-            while len((await kept(stubs, stack))["clips"]) < 2 * len(TALKS):
-                pass
-        assert await told(other) == before
-        for call in (get(other, tenant=OTHER), other.recall(tenant=OTHER), exported(other, tenant=OTHER)):
-            with refused(grpc.StatusCode.NOT_FOUND, "identity 'ada' is unknown"):
-                await call
-        assert stubs.upkeep
-        await stubs.upkeep.sweep()  # What is under way is left alone.
-        go_on.set()
-        await importing
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(clients.ask(stubs.identities.ImportIdentity(), slow()))
+            async with asyncio.timeout(PATIENCE_S):
+                await reached.wait()
+                while len((await kept(stubs, stack))["clips"]) < 2 * len(TALKS):
+                    pass
+            assert await told(other) == before
+            for call in (get(other, tenant=OTHER), other.recall(tenant=OTHER), exported(other, tenant=OTHER)):
+                with refused(grpc.StatusCode.NOT_FOUND, "identity 'ada' is unknown"):
+                    await call
+            assert stubs.upkeep
+            await stubs.upkeep.sweep()  # What is under way is left alone.
+            go_on.set()
         assert await content(other, tenant=OTHER) == await content(other)
 
 

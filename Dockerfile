@@ -49,7 +49,8 @@ FROM service AS understanding
 ENTRYPOINT ["tini", "--", "python", "-m", "services.understanding"]
 
 FROM service AS memory
-# A volume of this name keeps what is remembered; it has to be writable by user 10001.
+# A volume of this name keeps the embedded database and media; it has to be writable by user 10001. With PostgreSQL and S3
+# nothing is written to it; `docker run … e3rg-memory migrate` makes the schema.
 ENV E3RG_MEMORY_FOLDER=/data \
     E3RG_MEMORY_MODELS_DIR=/models
 ENTRYPOINT ["tini", "--", "python", "-m", "services.memory"]

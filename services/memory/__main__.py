@@ -14,7 +14,7 @@ from services.memory.database import ERRORS, translated
 from services.memory.embedding import SentenceEmbedder
 from services.memory.layout_2 import import_store
 from services.memory.memory import Memory
-from services.memory.migrate import head, migrate, revision_of
+from services.memory.migrate import head, is_newer, migrate, revision_of
 from services.memory.ready import ready_identities
 from services.memory.servicer import SERVICES, Servicer
 from services.memory.settings import DatabaseSettings, MemorySettings
@@ -76,9 +76,9 @@ async def _migrate(settings: DatabaseSettings) -> None:
 
 async def _check_revision(settings: DatabaseSettings) -> None:
     found = await revision_of(settings)
-    is_current = found == head()
-    print(f"schema: {found or 'none'}, this version: {head()}{'' if is_current else '; run migrate'}")
-    if not is_current:
+    is_served = found == head() or is_newer(found)
+    print(f"schema: {found or 'none'}, this version: {head()}{'' if is_served else '; run migrate'}")
+    if not is_served:
         raise SystemExit(3)
 
 
@@ -100,7 +100,8 @@ def _checking(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Corout
 def _importing(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
     async def run(_: asyncio.Event) -> None:
         settings = MemorySettings()
-        memory = Memory(settings, SentenceEmbedder(settings.models_dir), tuple(ready_identities()))
+        # Without the ready identities: those of the store count, with what was said to them.
+        memory = Memory(settings, SentenceEmbedder(settings.models_dir))
         try:
             await Upkeep(settings, memory).open_once()
             async for line in import_store(memory, arguments.source, settings):

@@ -59,7 +59,7 @@ from services.memory.schema import (
     users,
 )
 from services.memory.session import Session, by
-from services.memory.storage import Storage, finished
+from services.memory.storage import Storage
 
 VERSION = 3
 """1 had no earlier versions of an identity; until 2 the models of a turn were called its variants."""
@@ -184,16 +184,16 @@ class Archive:
         try:
             async for piece in pieces:
                 for member in reader.read(piece):
-                    await finished(importing.put(member))
+                    await self.storage.finished(importing.put(member))
                 if reader.at_end:
                     break
             reader.check_end()
-            return await finished(importing.end())
+            return await self.storage.finished(importing.end())
         except IntegrityError as error:
             await importing.withdraw()
             raise Conflict(GONE) from error
         except BaseException:
-            await finished(importing.withdraw())
+            await self.storage.finished(importing.withdraw())
             raise
         finally:
             reader.close()

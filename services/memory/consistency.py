@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from sqlalchemy import delete, func, select
 
-from services.common.errors import InvalidRequest
+from services.common.errors import Damaged, InvalidRequest
 from services.memory.memory import Memory
 from services.memory.repositories.erasure import COPIES, COPY, Copy
 from services.memory.schema import MEDIA, examples, identities, outbox, reference_files, users
@@ -53,14 +53,15 @@ async def check(memory: Memory, is_repairing: bool, erasures: Path | None) -> Fi
         erasures: A folder with a copy of the records that lie below `erasures/` in object storage.
     """
     storage, findings, read = memory.storage, Findings(is_repaired=is_repairing), memory.storage.media.blobs.get
-    copies = [COPY.validate_json(read(each.key) or b"") async for some in storage.media.list(COPIES) for each in some]
-    copies += _in_folder(erasures) if erasures else []
-    for copy in copies:
+    contents = {each.key: read(each.key) or b"" async for some in storage.media.list(COPIES) for each in some}
+    contents |= _in_folder(erasures) if erasures else {}
+    copies = {copy.audit.id: copy for copy in (_parsed(*each) for each in contents.items())}
+    for copy in copies.values():
         for table in (identities, users, examples):
             back = select(func.count()).where(by(table, tenant=copy.tenant), table.c.id.in_(copy.erased_ids))
             findings.erased += (await storage.rows("", back))[0][0]
     if is_repairing and copies:
-        await memory.erasure.replay(copies)
+        await memory.erasure.replay(list(copies.values()))
         await memory.erasure.drain()
     there = {each.key async for some in storage.media.list("") for each in some if not each.key.startswith(COPIES)}
     named = {row[0] for row in await storage.rows("", select(outbox.c.key))}
@@ -78,11 +79,14 @@ async def check(memory: Memory, is_repairing: bool, erasures: Path | None) -> Fi
     return findings
 
 
-def _in_folder(folder: Path) -> list[Copy]:
-    found = []
-    for path in (path for path in sorted(folder.rglob("*")) if path.is_file()):
-        try:
-            found.append(COPY.validate_json(path.read_bytes()))
-        except ValidationError as error:
-            raise InvalidRequest("--erasures", f"{path} is no record of an erasure; name a copy of {COPIES}") from error
-    return found
+def _in_folder(folder: Path) -> dict[str, bytes]:
+    if not folder.is_dir():
+        raise InvalidRequest("--erasures", f"{folder} is no folder; name a copy of {COPIES}")
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _parsed(name: str, content: bytes) -> Copy:
+    try:
+        return COPY.validate_json(content)
+    except ValidationError as error:
+        raise Damaged(f"{name} is no record of an erasure; restore it, or take it out of the way") from error

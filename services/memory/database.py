@@ -180,8 +180,9 @@ def engine_of(settings: DatabaseSettings, url: URL, is_creating: bool = False, i
         if not is_reader:
             event.listen(engine.sync_engine, "begin", _begin_sqlite)
         return engine
-    timeout_s = settings.database_timeout_s  # The server gives up a statement first, and says so.
-    arguments: dict[str, Any] = {"timeout": timeout_s, "command_timeout": 1.5 * timeout_s}
+    timeout_s = settings.database_timeout_s
+    # The server gives up a statement first, and says so. A migration takes as long as it takes.
+    arguments: dict[str, Any] = {"timeout": timeout_s, "command_timeout": None if is_creating else 1.5 * timeout_s}
     query = {name: str(value) for name, value in url.query.items()}
     mode, authorities = query.pop("sslmode", ""), query.pop("sslrootcert", "")
     if settings.database_ca_file or mode == "verify-full":
@@ -193,7 +194,7 @@ def engine_of(settings: DatabaseSettings, url: URL, is_creating: bool = False, i
         arguments["prepared_statement_name_func"] = lambda: f"e3rg_{uuid4().hex}"
     # A connection does not outlive a rotated password or certificate by more than half an hour.
     engine = create_async_engine(url.set(query=query), connect_args=arguments, pool_recycle=1800, **pool)
-    if settings.database_password_file:
+    if settings.database_password_file and url.password is None:
         event.listen(engine.sync_engine, "do_connect", _with_password(settings.database_password_file))
     return engine
 
@@ -226,6 +227,9 @@ def translated(error: Exception) -> tuple[ServiceError | Exception, bool]:  # no
     is_lost = state.startswith(("08", "57P")) or state == "53300" or getattr(error, "connection_invalidated", False)
     if is_lost or isinstance(origin, OSError | asyncpg.InterfaceError) or isinstance(error, sql.InterfaceError):
         return NotReady(f"the memory's database cannot be reached: {reason}; retry"), True
+    if state == "42501":
+        remedy = "run `python -m services.memory migrate`: it grants the role in E3RG_MEMORY_DATABASE_URL its rights"
+        return NotReady(f"the memory's database refuses: {reason}; {remedy}"), False
     if state.startswith("28") or name.startswith(("SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_READONLY")):
         return NotReady(f"the memory's database refuses: {reason}"), False
     return error, False

@@ -74,8 +74,7 @@ class Memory:
     async def close(self) -> None:
         """Close the connections; what is kept stays."""
         self._queue.close()
-        self.storage.media.close()
-        await self.storage.database.close()
+        await self.storage.close()
 
     def _drop(self, ids: Collection[str]) -> None:
         """Drop what is cached of identities and users with these ids."""

@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x6533_7267  # "e3rg": migrations of replicas that start at once run one after the other
 
 log = logging.getLogger(__name__)
+logging.getLogger("alembic").setLevel(logging.WARNING)  # It tells of its own contexts at INFO.
 
 
 async def migrate(settings: DatabaseSettings, revision: str = "head", versions: str = "") -> tuple[str, str]:
@@ -33,7 +34,10 @@ async def migrate(settings: DatabaseSettings, revision: str = "head", versions: 
     Raises:
         FailedPrecondition: On PostgreSQL, when the extension `vector` is missing.
     """
-    engine = engine_of(settings, settings.owner_url, is_creating=True)
+    url = settings.owner_url
+    if url.get_backend_name() == "sqlite":
+        Path(url.database or "").touch(0o600)  # What is said to an avatar is nobody else's to read.
+    engine = engine_of(settings, url, is_creating=True)
     config = _config(versions)
     try:
         async with engine.connect() as plain:

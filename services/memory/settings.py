@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, FilePath, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -24,8 +24,8 @@ class DatabaseSettings(BaseSettings):
     migration_url: SecretStr = SecretStr("")
     """The same database as the role that owns the schema; for `migrate` and `migrate --check` on PostgreSQL."""
     database_password_file: Path | None = None
-    """File with the password, read for each new connection."""
-    database_ca_file: Path | None = None
+    """File with the password, read for each new connection; a URL that has one keeps its own."""
+    database_ca_file: FilePath | None = None
     """PEM file of the authorities that certify the database; with it, certificate and host name are verified."""
     database_connections: int = Field(default=8, ge=1, le=200)
     """Connections of this replica at most."""
@@ -41,7 +41,7 @@ class DatabaseSettings(BaseSettings):
     """Region of the bucket."""
     s3_tls: bool = True
     """Whether to speak HTTPS."""
-    s3_ca_file: Path | None = None
+    s3_ca_file: FilePath | None = None
     """PEM file of the authorities that certify the object storage; the system's without."""
     s3_access_key: SecretStr = SecretStr("")
     """Access key, or a file with it below."""
@@ -80,6 +80,8 @@ class DatabaseSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _complete(self) -> "DatabaseSettings":
+        if self.migration_url.get_secret_value() and not self.database_url.get_secret_value():
+            raise ValueError("E3RG_MEMORY_DATABASE_URL: missing; name the role that E3RG_MEMORY_MIGRATION_URL serves")
         if self.s3_endpoint and not self.s3_bucket:
             raise ValueError("E3RG_MEMORY_S3_BUCKET: missing; name the bucket at E3RG_MEMORY_S3_ENDPOINT")
         if self.s3_bucket and not self.s3_endpoint:

@@ -108,13 +108,11 @@ class Upkeep:
 
     async def sweep(self) -> None:
         """Delete objects whose rows are gone; hourly also what is too old, orphans, and embeddings of other models."""
-        memory = self._memory
-        await memory.erasure.drain()
-        if await self._is_due("expire"):
-            metrics.EXPIRED_ROWS.inc(expired := await memory.retentions.expire())
-            await memory.erasure.drain()
-            if expired or not self._storage.database.is_rewritten:
-                await self._storage.database.forget_deleted()
+        expired = await self._memory.retentions.expire() if await self._is_due("expire") else 0
+        metrics.EXPIRED_ROWS.inc(expired)
+        await self._memory.erasure.drain()
+        if expired or not self._storage.database.is_rewritten:
+            await self._storage.database.forget_deleted()
         if await self._is_due("orphans"):
             await self.delete_orphans()
         if await self._is_due("embeddings"):

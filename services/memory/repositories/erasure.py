@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, union_all, update
 
-from services.common.errors import InvalidRequest, NotFound, NotReady, Overloaded
+from services.common.errors import InvalidRequest, NotFound, ServiceError
 from services.memory import metrics
 from services.memory.blobs import LISTED_AT_ONCE
 from services.memory.checks import check_handle, check_id, check_line
@@ -153,7 +153,10 @@ class Erasure:
                     await session.run(
                         delete(table).where(by(table, tenant=copy.tenant), table.c.id.in_(copy.erased_ids))
                     )
-                await session.add_new(audits, **row_of(copy), is_copied=True)
+                kind, _, name = copy.audit.what.partition(" ")
+                if kind == "identity" and copy.tenant == TENANT_READY:
+                    await session.add_new(removed_identities, tenant=copy.tenant, name=name)
+                await session.add_new(audits, **row_of(copy))
 
         await self._storage.write("", work)
 
@@ -188,7 +191,7 @@ class Erasure:
 
         audit_id, ids = await self._storage.write(tenant, work)
         self._drop(ids)
-        with suppress(NotReady, Overloaded):  # The record stays open then; every replica's upkeep goes on.
+        with suppress(ServiceError):  # The record stays open then; every replica's upkeep goes on.
             await self.drain()
         await self._storage.database.forget_deleted()
         return audit_of(await self._storage.read(tenant, lambda session: session.find(audits, id=audit_id)))

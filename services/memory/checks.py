@@ -63,6 +63,8 @@ def check_text(field: str, value: str, chars_max: int) -> None:
         raise InvalidRequest(field, f"it is empty; give 1 to {chars_max} characters")
     if len(value) > chars_max:
         raise TooLarge(field, f"it has {len(value)} characters; give at most {chars_max}")
+    if "\0" in value:
+        raise InvalidRequest(field, "it has the character U+0000, which PostgreSQL cannot keep; leave it out")
 
 
 def check_line(field: str, value: str, chars_max: int) -> None:

@@ -63,6 +63,10 @@ class Service:
         """Waits until so many writes are acknowledged."""
         await self._until(lambda: self.acknowledged >= acknowledged)
 
+    async def wait_within(self, delay_s: float) -> None:
+        """Lets calls go on for some time, so that what comes then comes anywhere within one."""
+        await asyncio.sleep(delay_s)
+
     async def end_calls(self) -> None:
         """Waits until all calls to a memory that went down are refused."""
         await self._until(lambda: not self.calls)

@@ -116,7 +116,8 @@ class Erasure:
         async def work(session: Session) -> Sequence[Any]:
             found = select(audits).where(session.mine(audits))
             if after:
-                if (last := await session.find(audits, id=after[:32])) is None:
+                last = await session.find(audits, id=after[:32]) if after.isalnum() else None
+                if last is None:
                     raise InvalidRequest("page_token", f"{after[:80]!a} is none; use what the last page returned")
                 is_as_old = (columns.begun_at_s == last.begun_at_s) & (columns.id < after)
                 found = found.where((columns.begun_at_s < last.begun_at_s) | is_as_old)

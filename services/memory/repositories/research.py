@@ -112,7 +112,7 @@ class Research:
         if user:
             check_handle("user", user)
             statement = statement.where(users.c.kind == "user", users.c.name == user)
-        if last := _token(after, float.fromhex, int):
+        if last := _token(after, float.fromhex, _key):
             statement = statement.having((newest < last[0]) | ((newest == last[0]) & (key < last[1])))
         rows = await self._asked(tenant, identity, statement.order_by(newest.desc(), key.desc()).limit(page_size + 1))
         page = [Conversation(row[0], row[1], row[2] if row[6] == "user" else "", *row[3:6]) for row in rows[:page_size]]
@@ -216,7 +216,7 @@ class Research:
             await self._identities.found(session, wanted.identity)
         statement = select(turns, *_CONTEXT).select_from(_JOINED).where(*_matching(session.tenant, wanted))
         time_s, key = turns.c.said_at_s, turns.c.pk
-        if last := _token(after, float.fromhex, int):
+        if last := _token(after, float.fromhex, _key):
             is_tie = time_s == last[0]
             earlier, later = (
                 (time_s < last[0]) | (is_tie & (key < last[1])),
@@ -280,12 +280,21 @@ def _after(row: Any) -> str:
     return f"{row.said_at_s.hex()} {row.pk}"
 
 
+def _key(part: str) -> int:
+    """Return a primary key of a page token."""
+    if not 0 <= (key := int(part)) < 2**63:
+        raise ValueError
+    return key
+
+
 def _token(after: str, *kinds: Callable[[str], Any]) -> list[Any]:
     """Return the parts of a page token, none of an empty one."""
     parts = after.split(" ") if after else []
     try:
+        if "\0" in after:
+            raise ValueError
         return [kind(part) for kind, part in zip(kinds, parts, strict=True)] if parts else []
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InvalidRequest("page_token", f"{after[:80]!a} is none; send what the page before returned") from None
 
 

@@ -28,7 +28,7 @@ async def written(service: Service, kill: Callable[[], Awaitable[None]]) -> list
             tasks.create_task(writer.write(WRITES // WRITERS))
         for number in range(KILLS):
             await service.reach(round((number + moments.random()) * WRITES * 0.9 / KILLS))
-            await asyncio.sleep(moments.uniform(0, 0.03))  # Anywhere within a call.
+            await service.wait_within(moments.uniform(0, 0.03))
             service.up.clear()
             await kill()
     assert service.acknowledged >= WRITES

@@ -33,7 +33,7 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
 
 
 async def test_the_command_migrates_once_and_tells_what_it_found(database: Urls) -> None:
-    variables = {"E3RG_MEMORY_MIGRATION_URL": database.migrator}
+    variables = {"E3RG_MEMORY_MIGRATION_URL": database.migrator, "E3RG_MEMORY_DATABASE_URL": database.service}
     ended = [await program(variables, "migrate", *arguments) for arguments in (["--check"], [], [], ["--check"])]
     assert [(each.status, each.out, each.err) for each in ended] == [
         (3, f"schema: none, this version: {head()}; run migrate\n", ""),
@@ -41,6 +41,12 @@ async def test_the_command_migrates_once_and_tells_what_it_found(database: Urls)
         (0, f"schema: {head()}, nothing to do\n", ""),
         (0, f"schema: {head()}, this version: {head()}\n", ""),
     ]
+
+
+async def test_without_the_role_that_is_to_be_granted_its_rights_nothing_is_migrated(database: Urls) -> None:
+    ended = await program({"E3RG_MEMORY_MIGRATION_URL": database.migrator}, "migrate")
+    text = "E3RG_MEMORY_DATABASE_URL: missing; name the role that E3RG_MEMORY_MIGRATION_URL serves"
+    assert (ended.status, text in ended.err) == (2, True)
 
 
 async def test_a_file_that_is_not_there_has_no_schema_and_is_not_made_by_looking(tmp_path: Path) -> None:
@@ -52,7 +58,8 @@ async def test_a_file_that_is_not_there_has_no_schema_and_is_not_made_by_looking
 async def test_the_command_tells_why_a_database_refuses_in_one_line(database: Urls) -> None:
     wrong = database.migrator.replace(database.migrator.split(":")[2].partition("@")[0], "wrong-password")
     for arguments in ([], ["--check"]):
-        ended = await program({"E3RG_MEMORY_MIGRATION_URL": wrong}, "migrate", *arguments)
+        variables = {"E3RG_MEMORY_MIGRATION_URL": wrong, "E3RG_MEMORY_DATABASE_URL": database.service}
+        ended = await program(variables, "migrate", *arguments)
         text = "memory cannot start: the memory's database refuses: password authentication failed for user"
         assert (ended.status, ended.err[: len(text)], ended.err.count("\n")) == (1, text, 1)
         assert "wrong-password" not in ended.err

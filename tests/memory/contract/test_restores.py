@@ -253,5 +253,12 @@ async def test_a_record_that_cannot_be_read_ends_the_check(embedded: Stack, tmp_
     (tmp_path / "records" / "one").write_bytes(content)
     ended = await program(embedded.variables, "check", "--erasures", str(tmp_path / "records"))
     assert ended.status == 1
-    text = f"memory cannot start: --erasures: {tmp_path / 'records' / 'one'} is no record of an erasure"
+    text = f"memory cannot start: {tmp_path / 'records' / 'one'} is no record of an erasure"
     assert ended.err.startswith(text)
+
+
+async def test_a_folder_of_records_that_is_not_there_is_refused(embedded: Stack, tmp_path: Path) -> None:
+    async with running(embedded):
+        pass
+    ended = await program(embedded.variables, "check", "--erasures", str(tmp_path / "none"))
+    assert (ended.status, f"{tmp_path / 'none'} is no folder" in ended.err) == (1, True)

@@ -13,7 +13,8 @@ import pytest
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2
 from services.common.errors import Damaged, FailedPrecondition
 from services.memory.layout_2 import import_store
-from tests.support.memory import Log, Stubs, joined, process_of, serving
+from tests.support.identities import listed
+from tests.support.memory import Log, Stubs, green, joined, process_of, program, serving
 from tests.support.object_store import ObjectStore
 from tests.support.stacks import Stack, client_of
 
@@ -175,3 +176,14 @@ async def test_a_start_on_the_old_folder_touches_nothing_and_names_the_command(t
         assert await process.wait() == 1
     assert "bring it in with `python -m services.memory import-layout-2 --from FOLDER|BUCKET`" in log.text
     assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before
+
+
+async def test_the_command_brings_in_ready_identities_too_and_those_that_were_erased_stay_away(embedded: Stack) -> None:
+    ended = await program(embedded.variables, "import-layout-2", "--from", str(STORE))
+    assert (ended.status, ended.err) == (0, "")
+    assert "default: identity anna: 1 versions, 67 turns\n" in ended.out
+    async with process_of(embedded.variables) as (stubs, _):
+        await green(stubs)
+        names = (await listed(stubs, tenant="default"))[0]
+        assert {"anna", "kenji"} <= set(names)
+        assert "walter" not in names

@@ -241,6 +241,11 @@ def _open_sqlite(connection: Any, _: Any) -> None:
     for pragma in _PRAGMAS:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+    connection.create_function("lower", 1, _lower, deterministic=True)  # SQLite's own knows ASCII only.
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -212,9 +212,10 @@ class Research:
     async def _page(
         self, session: Session, wanted: TurnFilter, is_newest_first: bool, count: int, after: str
     ) -> Sequence[Any]:
+        matching = _matching(session.tenant, wanted)
         if wanted.identity:
             await self._identities.found(session, wanted.identity)
-        statement = select(turns, *_CONTEXT).select_from(_JOINED).where(*_matching(session.tenant, wanted))
+        statement = select(turns, *_CONTEXT).select_from(_JOINED).where(*matching)
         time_s, key = turns.c.said_at_s, turns.c.pk
         if last := _token(after, float.fromhex, _key):
             is_tie = time_s == last[0]

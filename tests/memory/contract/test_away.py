@@ -201,6 +201,9 @@ async def test_while_the_database_is_away_what_was_just_used_is_recalled_and_not
             await proxy.refuse()
         else:
             proxy.pause()
+        with refused(FAILED_PRECONDITION, "clone_voice"):
+            await file_of(stubs, VOICE)
+        # They take all connections.
         asking = [asyncio.create_task(stubs.recall("eve")) for _ in range(16)]
         stale = await stubs.recall(person="bob", uses=["keep_turns"])
         assert (stale.identity, list(stale.turns)) == (ada, list(fresh.turns))
@@ -212,8 +215,6 @@ async def test_while_the_database_is_away_what_was_just_used_is_recalled_and_not
         for use in ("clone_voice", "infer_emotion"):
             with refused(FAILED_PRECONDITION, use):
                 await stubs.recall(person="bob", uses=[use])
-        with refused(FAILED_PRECONDITION, "clone_voice"):
-            await file_of(stubs, VOICE)
         refusals: tuple[Callable[[], Awaitable[Any]], ...] = (
             lambda: stubs.recall("eve"),
             lambda: stubs.recall("zoe"),

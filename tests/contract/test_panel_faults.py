@@ -323,6 +323,7 @@ async def test_a_cry_for_help_is_not_lost_to_an_early_decision(panel: Panel, cal
     understanding = asyncio.ensure_future(understand(stub))
     await gate.reached()
     await calls.ended("PredictEmotion", times=4)  # all but the lead have voted, and all for the same
+    await stub.GetPanel(pb.GetPanelRequest())  # A round trip later their answers are there too.
     assert not understanding.done()
     gate.open()
     answered = await understanding

@@ -1,4 +1,4 @@
-"""What the benchmarks of voices listen with: a recogniser, a measure of speakers, and one of prosody."""
+"""Ears of the voice benchmarks: a recogniser, a measure of speakers, and one of prosody."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a user's own code talks to a deployment with."""
+"""Client of a deployment, for a user's own code."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a turn leaves in the memory: what was said, how it was decided, and the reply's speech and film."""
+"""Keep a turn in the memory: its texts, its decisions, and the reply's speech and video."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""Serves the memory's own services at the door: what a caller asks is handed on as it is, and so is what is answered.
+"""Proxy of the memory's services at the gateway: requests and responses pass unchanged.
 
 Streams go through piece by piece, and nothing is held back but the files of a new, changed or imported identity and
 what shows an emotion: voice and face look at those first (`identities.py`, `archives.py`). Cancelling a call here

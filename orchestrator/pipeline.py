@@ -1,4 +1,4 @@
-"""The story of a turn: recall beside understanding, speech while the reply is written, film while it is spoken."""
+"""Pipeline of a turn: recall beside understanding, speech while the reply is written, video while it is spoken."""
 
 import asyncio
 import time

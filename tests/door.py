@@ -68,7 +68,7 @@ class Door:
 
     @property
     def objects(self) -> dict[str, bytes]:
-        """What the memory's object storage holds, by key, but the records of erasures."""
+        """Objects in the memory's storage, by key, but the records of erasures."""
         media = self.folder / "media"
         found = {path.relative_to(media).as_posix(): path.read_bytes() for path in media.rglob("*") if path.is_file()}
         return {key: content for key, content in found.items() if not key.startswith("erasures/")}

@@ -1,4 +1,4 @@
-"""What the actions' arguments have in common."""
+"""Arguments that the actions have in common."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""Calls to other services: one channel each, a deadline on every call, the server's error as it was there."""
+"""Client channels to other services: a deadline on every call, errors of the server passed on."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ Response = TypeVar("Response")
 
 
 class CallOptions(TypedDict):
-    """What every call is made with."""
+    """Options of every call."""
 
     timeout: float
     metadata: tuple[tuple[str, str], ...]

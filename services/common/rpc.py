@@ -1,4 +1,4 @@
-"""Errors and statuses, and the interceptor that turns one into the other, measures and logs."""
+"""Interceptor that maps errors to gRPC statuses, measures calls and logs them."""
 
 import asyncio
 import contextlib
@@ -75,7 +75,7 @@ def error_of(
 
 
 class _Handler(Protocol):
-    """What `grpc.RpcMethodHandler` has, untyped in the library."""
+    """Fields of `grpc.RpcMethodHandler`, untyped in the library."""
 
     request_streaming: bool
     response_streaming: bool

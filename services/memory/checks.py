@@ -1,4 +1,4 @@
-"""What may be kept: rules for names, texts, numbers and files.
+"""Validation rules of names, texts, numbers and files.
 
 Each check raises `InvalidRequest`, which names the field, the value and what would be right.
 """

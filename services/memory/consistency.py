@@ -16,7 +16,7 @@ from services.memory.session import by
 
 @dataclass
 class Findings:
-    """What was found, and whether it was repaired: rows and reference files without objects, objects without rows."""
+    """Result of a check: rows and reference files without objects, objects without rows, and whether they were repaired."""
 
     rows: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Findings:
 
     @property
     def are_left(self) -> bool:
-        """Whether anything is left to do."""
+        """Tell whether anything is left to do."""
         return bool(self.files or (not self.is_repaired and (self.rows or self.objects or self.erased)))
 
     def lines(self) -> Iterator[str]:

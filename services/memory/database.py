@@ -1,4 +1,4 @@
-"""Transactions of the memory's database: one tenant each, retried when the database asks for it, errors named."""
+"""Database transactions: one tenant each, retried where the engine asks for it, errors named."""
 
 import asyncio
 import ssl

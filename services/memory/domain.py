@@ -1,4 +1,4 @@
-"""What the memory keeps, as dataclasses: identities, conversations, examples, erasures."""
+"""Kept facts as dataclasses: identities, conversations, examples, erasures."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ TENANT_READY = "default"
 
 
 class Use(StrEnum):
-    """What a permission allows."""
+    """Use that a permission allows."""
 
     ANIMATE_FACE = "animate_face"
     CLONE_VOICE = "clone_voice"
@@ -197,7 +197,7 @@ class TurnVote:
 
 @dataclass(frozen=True)
 class TurnDelivery:
-    """How the reply's emotion was delivered: by whose decision, how strongly, in which voice style and face class."""
+    """Delivery of the reply's emotion: who decided it, intensity, voice style and face class."""
 
     decided_by: str = ""
     intensity: float = 0.0
@@ -324,7 +324,7 @@ class Retention:
 
 @dataclass(frozen=True)
 class Erased:
-    """How many rows of a kind were erased, and the bytes of their objects."""
+    """Count of erased rows of a kind, and the bytes of their objects."""
 
     kind: str
     objects: int
@@ -415,7 +415,7 @@ class TurnOrder(StrEnum):
 
 
 class TurnGroup(StrEnum):
-    """What turns are counted by."""
+    """Property that turns are counted by."""
 
     USER_EMOTION = "user_emotion"
     REPLY_EMOTION = "reply_emotion"
@@ -424,7 +424,7 @@ class TurnGroup(StrEnum):
 
 @dataclass(frozen=True)
 class TurnFilter:
-    """Which turns; see the message of the same name."""
+    """Filter of turns; see the message of the same name."""
 
     identity: str = ""
     user: str = ""

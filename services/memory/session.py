@@ -28,7 +28,7 @@ class Session:
 
     @property
     def is_postgresql(self) -> bool:
-        """Whether the engine is PostgreSQL."""
+        """Tell whether the engine is PostgreSQL."""
         return self.connection.dialect.name == "postgresql"
 
     async def rows(self, statement: Executable, values: Any = None) -> Sequence[Row[Any]]:

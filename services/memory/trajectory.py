@@ -1,4 +1,4 @@
-"""How a conversation felt: means over its turns, in which an older turn counts less."""
+"""Mood of a conversation: means over its turns, in which an older turn counts less."""
 
 from collections.abc import Sequence
 

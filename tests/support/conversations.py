@@ -158,7 +158,7 @@ async def media_away(stack: Stack, store: ObjectStore | None) -> AsyncIterator[N
 
 
 async def traces(stack: Stack, marker: bytes) -> list[str]:
-    """Where in the stack `marker` is, in upper or lower case: files but the write-ahead log's, samples of columns."""
+    """Find `marker` in the stack, in upper or lower case: files but the write-ahead log's, samples of columns."""
     folders, samples = [stack.folder], []
     if stack.urls:
         async with connection(stack.urls.admin) as admin:

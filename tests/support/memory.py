@@ -296,7 +296,7 @@ async def serving(
 
 
 class Log:
-    """What a process has written to standard error."""
+    """Standard error of a process."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

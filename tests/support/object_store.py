@@ -89,7 +89,7 @@ class ObjectStore(ABC):
 
     @property
     def running(self) -> bool:
-        """Whether the server was started and has not ended."""
+        """Tell whether the server was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> None:

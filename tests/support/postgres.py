@@ -106,7 +106,7 @@ class Postgres:
 
     @property
     def running(self) -> bool:
-        """Whether the server was started and has not ended."""
+        """Tell whether the server was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:

@@ -17,7 +17,7 @@ PIECE_BYTES = 2**16
 
 
 class Last(bytes):
-    """What is forwarded before the connection is cut."""
+    """Last part forwarded before the connection is cut."""
 
 
 def pass_through(request: str, piece: bytes) -> bytes | None:

@@ -13,7 +13,7 @@ from tests.support.postgres import Urls
 
 @dataclass(frozen=True)
 class Stack:
-    """Where a memory keeps things; `variables` are its settings as the service's environment has them."""
+    """Storage of a memory; `variables` are its settings as the service's environment has them."""
 
     name: str
     folder: Path

@@ -68,7 +68,7 @@ COPY, _AUDITS = TypeAdapter(Copy), TypeAdapter(Audit)
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is erased: the ids in it, the rows that go by kind, and the row that takes them along."""
+    """Subject of an erasure: its ids, its rows by kind, and the kind of the row whose deletion cascades to them."""
 
     what: str
     ids: tuple[str, ...]

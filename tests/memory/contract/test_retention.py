@@ -1,4 +1,4 @@
-"""What is older than its tenant keeps it goes with a sweep, with everything that hangs on it."""
+"""Retention: a sweep deletes rows older than their tenant keeps them, and everything that belongs to them."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What a replica caches: only so much, for so long, and nothing that it has erased."""
+"""Caches of a replica: bounded in size and time, and without erased data."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sized

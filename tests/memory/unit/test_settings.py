@@ -10,7 +10,7 @@ S3 = {"S3_ENDPOINT": "s3:9000", "S3_BUCKET": "memory", "S3_ACCESS_KEY": "me", "S
 
 
 def told(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> str:
-    """What the operator reads of wrong settings."""
+    """Return the lines that an operator reads of wrong settings."""
     for name, value in variables.items():
         monkeypatch.setenv(f"E3RG_MEMORY_{name}", value)
     with pytest.raises(ValidationError) as error:

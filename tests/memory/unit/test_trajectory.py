@@ -1,4 +1,4 @@
-"""How a conversation felt is a mean in which an older turn counts less."""
+"""The mood of a conversation is a mean in which an older turn counts less."""
 
 from dataclasses import replace
 

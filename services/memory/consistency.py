@@ -16,7 +16,7 @@ from services.memory.session import by
 
 @dataclass
 class Findings:
-    """Result of a check: rows and reference files without objects, objects without rows, and whether they were repaired."""
+    """Result of a check: rows and reference files without objects, objects without rows; whether they were repaired."""
 
     rows: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ from typing import Any
 
 from services.common.errors import AlreadyExists, Damaged, FailedPrecondition
 from services.common.tar import Member
-from services.memory.archive import ABOUT, LINES_MAX, earlier
+from services.memory.archive_format import ABOUT, LINES_MAX, earlier
 from services.memory.blobs import Blobs, FolderBlobs, new_key
 from services.memory.domain import EmotionBank, Example, Generator, Identity, Retention, digest_of
 from services.memory.memory import Memory

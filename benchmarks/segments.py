@@ -6,8 +6,8 @@ Each replica is a process of its own that serves the real contract. Its renderer
 film and in steps, as a caller waits for a GPU that is busy with nothing else; what is measured is everything around
 it: cutting, spreading over the replicas, order, seams. The speech is a tone with pauses, there at once.
 
-The last two rows are a turn that meets two replicas, one of them busy with all of another turn just like it: first as
-if nobody asked the replicas for their backlog, then as it is.
+The last two rows are a turn that meets two replicas, one of them busy with all of another turn just like it: first
+called in turn, then by the least predicted wait.
 """
 
 import argparse
@@ -18,12 +18,13 @@ import math
 import multiprocessing
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import av
+import grpc
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -39,6 +40,7 @@ from orchestrator.messages import Scene
 from orchestrator.stages import Video
 from services.common import clients, server
 from services.common.inference import InferenceQueue
+from services.common.settings import ServiceSettings
 from services.video.domain import Expression, Frame, Performance, Portrait, Progress, Rig, Segments, Speech, Studio
 from services.video.servicer import VideoServicer
 
@@ -126,11 +128,10 @@ def serve(work: float, told: Connection) -> None:
         async with server.running(
             video_pb2.DESCRIPTOR.services_by_name["VideoService"].full_name,
             "video",
-            lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
-            host="127.0.0.1",
-            port=0,
-            grace_s=1,
+            ServiceSettings(port=0, metrics_port=0, shutdown_grace_s=1),
         ) as running:
+            running.serve(lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to), servicer.load)
+            await running.set_ready()
             told.send(running.port)
             await asyncio.to_thread(told.poll, None)
         queue.close()
@@ -159,25 +160,20 @@ async def replicas(count: int, work: float) -> AsyncIterator[list[str]]:
             await asyncio.to_thread(process.join)
 
 
-class Unasked(Video):
-    """The stage as if replicas did not tell their backlog: each segment stays where the channel's round lands it."""
-
-    async def animate(
-        self, parts: AsyncIterator[video_pb2.AnimateRequest], timeout_s: float = DEADLINE_S
-    ) -> AsyncGenerator[video_pb2.AnimateResponse]:
-        """Animates a segment."""
-        async with aclosing(super().animate(parts, timeout_s)) as answers:
-            async for answer in answers:
-                if answer.HasField("ready"):
-                    answer.ready.backlog_s = 0
-                yield answer
+@asynccontextmanager
+async def calling(addresses: list[str]) -> AsyncIterator[Video]:
+    """Gives the stage that calls the replicas at these addresses."""
+    async with clients.open_channel(f"ipv4:{','.join(addresses)}") as channel:
+        await channel.replicas.wait_ready(len(addresses))
+        yield Video(channel)
 
 
 @asynccontextmanager
-async def calling(addresses: list[str], stage: type[Video] = Video) -> AsyncIterator[Video]:
-    """Gives the stage that calls the replicas at these addresses."""
-    async with clients.open_channel(f"ipv4:{','.join(addresses)}") as channel:
-        yield stage(channel)
+async def going_round(addresses: list[str]) -> AsyncIterator[Video]:
+    """Gives the stage that calls the replicas in turn, as gRPC does that knows of no backlog."""
+    config = '{"loadBalancingConfig": [{"round_robin": {}}]}'
+    async with grpc.aio.insecure_channel(f"ipv4:{','.join(addresses)}", [("grpc.service_config", config)]) as channel:
+        yield Video(channel)
 
 
 def reply(sentences: int) -> tts.SpeechChunk:
@@ -216,7 +212,7 @@ async def measure(stage: Video, speech: tts.SpeechChunk) -> Measured:
     """
     flow: Flow[tts.SpeechChunk] = Flow()
     model = await stage.model()
-    camera = Camera(stage, model, "", idle_s=20.0, left_s=lambda: DEADLINE_S, lowered=print)
+    camera = Camera(stage, model, "", idle_s=20.0, left_s=lambda: DEADLINE_S, lowered=print, uneven=print)
     started_s, arrived_s = time.monotonic(), []
     content, segments = b"", 0
     flow.put(speech)
@@ -246,8 +242,8 @@ async def compare(counts: list[int], work: float, sentences: int = SENTENCES) ->
                 found = await measure(stage, speech)
             first = first or found
             print(f"{count:<30}{row(found, first)}{counts[0] / count:7.2f}", flush=True)
-        for name, kind in (("2, one busy, not asked", Unasked), ("2, one busy, asked", Video)):
-            async with calling(addresses[:1]) as alone, calling(addresses[:2], kind) as stage:
+        for name, kind in (("2, one busy, in turn", going_round), ("2, one busy, by wait", calling)):
+            async with calling(addresses[:1]) as alone, kind(addresses[:2]) as stage:
                 other = asyncio.create_task(measure(alone, speech))
                 while not other.done() and not (await alone.model()).backlog_s:
                     await asyncio.sleep(0.01)

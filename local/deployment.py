@@ -248,7 +248,7 @@ def _components(
     voice: str,
 ) -> dict[str, Component]:
     names = [*(f"mllm-{voter}" for voter in voters), "understanding", "memory", "tts", "video", "orchestrator"]
-    free = _free_ports(2 * len(names))
+    free = free_ports(2 * len(names))
     ports = dict(zip(names, free[: len(names)], strict=True))
     metrics = dict(zip(names, free[len(names) :], strict=True))
     ports["orchestrator"] = port or ports["orchestrator"]
@@ -286,7 +286,7 @@ def _components(
     return components
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Returns ports that were free just now; all are held at once, so that none is given twice."""
     with ExitStack() as stack:
         holders = [stack.enter_context(socket.socket()) for _ in range(count)]

@@ -1,6 +1,7 @@
 """`python -m orchestrator`: opens the door."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import grpc
 
@@ -15,6 +16,11 @@ from orchestrator.settings import OrchestratorSettings
 from orchestrator.stages import Tts, Understanding, Video
 from services.common import clients, logs, server, start
 
+NAMES = (
+    orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,
+    *(service.full_name for service in SERVICES),
+)
+
 
 async def main(started: asyncio.Event) -> None:
     """Connects to the stages, then serves until SIGTERM."""
@@ -23,43 +29,38 @@ async def main(started: asyncio.Event) -> None:
     addresses = Addresses(
         settings.understanding_address, settings.memory_address, settings.tts_address, settings.video_address
     )
-    channels = [clients.open_channel(address) for address in vars(addresses).values()]
-    pipeline = Pipeline(
-        understanding=Understanding(channels[0]),
-        memory=Memory(channels[1]),
-        tts=Tts(channels[2]),
-        video=Video(channels[3]),
-        wheel=emotions.load(),
-        turn_deadline_s=settings.turn_deadline_s,
-        history_turns=settings.history_turns,
-        stage_idle_s=settings.stage_idle_s,
-    )
-    servicer = OrchestratorServicer(pipeline, addresses)
-    memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
+    async with AsyncExitStack() as stack:
+        channels = {}
+        for name, address in vars(addresses).items():
+            channel = clients.open_channel(address, name, settings.channel_tls)
+            channels[name] = await stack.enter_async_context(channel)
+        pipeline = Pipeline(
+            understanding=Understanding(channels["understanding"]),
+            memory=Memory(channels["memory"]),
+            tts=Tts(channels["tts"]),
+            video=Video(channels["video"]),
+            wheel=emotions.load(),
+            turn_deadline_s=settings.turn_deadline_s,
+            turn_deadline_max_s=settings.turn_deadline_max_s,
+            history_turns=settings.history_turns,
+            stage_idle_s=settings.stage_idle_s,
+        )
+        servicer = OrchestratorServicer(pipeline, addresses, channels)
+        memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
 
-    def register(grpc_server: grpc.aio.Server) -> None:
-        orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, grpc_server)
-        memories.register(grpc_server)
+        def register(grpc_server: grpc.aio.Server) -> None:
+            orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, grpc_server)
+            memories.register(grpc_server)
 
-    try:
-        async with server.running(
-            (
-                orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,
-                *(service.full_name for service in SERVICES),
-            ),
-            "orchestrator",
-            register,
-            host=settings.host,
-            port=settings.port,
-            metrics_port=settings.metrics_port,
-            grace_s=settings.shutdown_grace_s,
-        ) as running:
-            await running.set_ready()
-            started.set()
-            await server.stop_signal()
-    finally:
-        for channel in channels:
-            await channel.close()
+        running = await stack.enter_async_context(server.running(NAMES, "orchestrator", settings))
+        running.serve(register)
+
+        async def needed() -> None:
+            """Waits for what no turn goes without; what is lost later leaves the gateway ready."""
+            await channels["understanding"].channel_ready()
+            await channels["memory"].channel_ready()
+
+        await server.until_stopped(running, started, needed())
 
 
 if __name__ == "__main__":

@@ -15,10 +15,12 @@ from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2 as video
 from orchestrator.flow import Flow, watched
+from orchestrator.fragments import Fragments
 from orchestrator.messages import Scene, to_animate, to_animate_segment
-from orchestrator.replicas import Place, Replicas, accepted
+from orchestrator.resuming import LOSSES_MAX, speech_after
 from orchestrator.segments import Segment, cut
 from orchestrator.stages import Video
+from services.common.channels import Replay
 from services.common.errors import (
     BackendFailed,
     DeadlineExceeded,
@@ -27,6 +29,7 @@ from services.common.errors import (
     Overloaded,
     ServiceError,
 )
+from services.common.replicas import Choice
 
 RETRY_S_MIN, RETRY_S_MAX = 0.25, 1.0
 """Pauses before a segment is sent again where waiting helps: another replica may be free long before the one that
@@ -48,6 +51,10 @@ class _Take:
     """The tier that it is rendered with, once a replica has given it a place."""
     chunks: Flow[pb.VideoChunk] = field(default_factory=Flow)
     shooting: asyncio.Task[None] | None = None
+    refused: set[str] = field(default_factory=set)
+    """Replicas that had no time for it."""
+    handed_on: int = 0
+    """Chunks of it that were handed on."""
 
 
 class Camera:
@@ -60,6 +67,7 @@ class Camera:
         idle_s: How long it may be silent over its work.
         left_s: Tells how many seconds the turn may still take.
         lowered: Is told why a lower tier is used than was wished.
+        uneven: Is told why the motion may jump: a replica was lost.
         keep: Is given the rigged face, at most once, when a replica had to rig it: it spares that in later films.
     """
 
@@ -71,6 +79,7 @@ class Camera:
         idle_s: float,
         left_s: Callable[[], float],
         lowered: Callable[[str], None],
+        uneven: Callable[[str], None],
         keep: Callable[[bytes], None] = lambda _: None,
     ) -> None:
         self._stage = stage
@@ -79,11 +88,12 @@ class Camera:
         self._idle_s = idle_s
         self._left_s = left_s
         self._lowered = lowered
+        self._uneven = uneven
         self._keep = keep
         self._rigged = b""
         self._takes: list[_Take] = []
         self._lost: tuple[Segment, ServiceError] | None = None
-        self._replicas = Replicas()
+        self._failed: set[str] = set()
 
     async def film(self, scene: Scene, speech: Flow[tts.SpeechChunk]) -> AsyncGenerator[pb.VideoChunk]:
         """Yields the video of the speech; closing this stops every call.
@@ -97,13 +107,48 @@ class Camera:
                 yield chunk
 
     async def _as_it_comes(self, scene: Scene, speech: Flow[tts.SpeechChunk]) -> AsyncGenerator[pb.VideoChunk]:
-        parts = self._stage.animate(to_animate(scene, self._wish, aiter(speech)))
+        """Yields the video as it is drawn. When a replica is lost, another draws on after the last whole fragment."""
+        replay, fragments = Replay(aiter(speech)), Fragments()
+        try:
+            for left in range(LOSSES_MAX, -1, -1):
+                try:
+                    async with aclosing(self._drawn(scene, speech, replay, fragments)) as chunks:
+                        async for chunk in chunks:
+                            yield chunk
+                    return
+                except NotReady as error:
+                    if not (left and replay.can_repeat):
+                        raise
+                    fragments.rest()
+                    if fragments.frames:
+                        at_s = fragments.frames / self._model.fps
+                        self._uneven(f"{error}; another replica draws it from {at_s:.2f} s on")
+        finally:
+            await replay.close()
+
+    async def _drawn(
+        self, scene: Scene, speech: Flow[tts.SpeechChunk], replay: Replay[tts.SpeechChunk], fragments: Fragments
+    ) -> AsyncGenerator[pb.VideoChunk]:
+        """Yields what one replica draws, from the first picture that the fragments lack."""
+        frame = fragments.frames
+        rest = speech_after(frame, self._model.fps, scene.sample_rate_hz, aiter(replay))
+        known = replace(scene, rigged=self._rigged or scene.rigged)
+        parts = self._stage.animate(to_animate(known, self._wish, rest, frame))
         async with aclosing(watched("video", parts, self._idle_s, lambda: speech.last_s)) as answers:
-            place = await accepted(answers)
-            self._tell(place.ready.quality, self._wish, "the reply")
-            async with aclosing(self._chunks(place)) as chunks:
+            ready = await _accepted(answers)
+            if not frame:
+                self._tell(ready.quality, self._wish, "the reply")
+            head = pb.VideoChunk()
+            async with aclosing(self._chunks(ready, answers)) as chunks:
                 async for chunk in chunks:
-                    yield chunk
+                    if chunk.mime_type and not frame:
+                        head = pb.VideoChunk(mime_type=chunk.mime_type, quality=chunk.quality)
+                    for content in fragments.add(chunk.content):
+                        head.content = content
+                        yield head
+                        head = pb.VideoChunk()
+            if rest_bytes := fragments.rest():
+                yield pb.VideoChunk(content=rest_bytes)
 
     async def _in_segments(self, scene: Scene, speech: Flow[tts.SpeechChunk]) -> AsyncGenerator[pb.VideoChunk]:
         takes: Flow[_Take] = Flow()
@@ -157,8 +202,11 @@ class Camera:
                     tries += room_s is None
                     failures += isinstance(error, BackendFailed | DeadlineExceeded)
                     exhausted = tries >= TRIES_MAX or failures > FAILURES_MAX
-                    if take.chunks.first_s or exhausted or self._left_s() <= max(room_s or 0, RETRY_S_MIN):
+                    is_shown = take.chunks.first_s and not isinstance(error, NotReady)
+                    if is_shown or exhausted or self._left_s() <= max(room_s or 0, RETRY_S_MIN):
                         raise
+                    if take.handed_on:
+                        self._uneven(f"segment {take.segment.number}: {error}; another replica renders it again")
                     if room_s is not None or isinstance(error, NotReady):
                         await asyncio.sleep(min(max(room_s or 0, RETRY_S_MIN), RETRY_S_MAX))
         except ServiceError as error:
@@ -167,28 +215,40 @@ class Camera:
             take.chunks.end()
 
     async def _call(self, scene: Scene, take: _Take) -> None:
-        """Has a segment rendered by the replica that can begin soonest."""
+        """Has a segment rendered by the replica that can begin soonest; those that failed are chosen last."""
         wish = await asyncio.shield(take.wish)
+        asked_s = time.monotonic()
+        # What one replica has rigged for this film, the next one need not.
+        known = replace(scene, rigged=self._rigged or scene.rigged)
+        choice = Choice(is_exact=True, avoided=self._failed | take.refused)
+        parts = self._stage.animate(to_animate_segment(known, wish, take.segment), self._left_s(), choice)
+        try:
+            async with aclosing(watched("video", parts, self._idle_s, lambda: asked_s)) as answers:
+                ready = await _accepted(answers)
+                if choice.replica:
+                    choice.replica.promised(ready.backlog_s + ready.cost_s)
+                if not take.accepted.done():
+                    take.accepted.set_result(ready.quality)
+                self._tell(ready.quality, wish, f"segment {take.segment.number}")
+                number = 0
+                async for chunk in self._chunks(ready, answers):
+                    number += 1
+                    if number > take.handed_on:  # A renderer makes the same of the same: what was shown stays.
+                        take.chunks.put(chunk)
+                        take.handed_on = number
+        except ServiceError as error:
+            if choice.replica:
+                which = take.refused if isinstance(error, (Overloaded, NotReady)) else self._failed
+                which.add(choice.replica.address)
+            raise
 
-        def ask() -> AsyncGenerator[video.AnimateResponse]:
-            asked_s = time.monotonic()
-            # What one replica has rigged for this film, the next one need not.
-            known = replace(scene, rigged=self._rigged or scene.rigged)
-            parts = self._stage.animate(to_animate_segment(known, wish, take.segment), self._left_s())
-            return watched("video", parts, self._idle_s, lambda: asked_s)
-
-        async with self._replicas.place(ask) as place:
-            if not take.accepted.done():
-                take.accepted.set_result(place.ready.quality)
-            self._tell(place.ready.quality, wish, f"segment {take.segment.number}")
-            async for chunk in self._chunks(place):
-                take.chunks.put(chunk)
-
-    async def _chunks(self, place: Place) -> AsyncGenerator[pb.VideoChunk]:
+    async def _chunks(
+        self, ready: video.FaceReady, answers: AsyncGenerator[video.AnimateResponse]
+    ) -> AsyncGenerator[pb.VideoChunk]:
         """Yields an accepted call's video; the first chunk says its type and quality."""
-        head = pb.VideoChunk(mime_type=place.ready.mime_type, quality=place.ready.quality)
+        head = pb.VideoChunk(mime_type=ready.mime_type, quality=ready.quality)
         rigged = bytearray()
-        async for answer in place.answers:
+        async for answer in answers:
             if answer.HasField("rigged"):
                 rigged += answer.rigged
             elif rigged and not self._rigged:
@@ -218,3 +278,15 @@ def _naming(segment: Segment, error: ServiceError) -> ServiceError:
     if isinstance(error, FailedPrecondition):
         return error
     return BackendFailed(f"segment {segment.number} (from {segment.start_s:.2f} s on): {error}")
+
+
+async def _accepted(answers: AsyncGenerator[video.AnimateResponse]) -> video.FaceReady:
+    """Waits until a call is accepted.
+
+    Raises:
+        ServiceError: It is not.
+    """
+    async for answer in answers:
+        if answer.HasField("ready"):
+            return answer.ready
+    raise BackendFailed("video: the call ended before it was accepted")

@@ -96,7 +96,7 @@ class Memories:
         async def send(requests: AsyncIterator[bytes], context: Any) -> bytes:
             async with calling():
                 piped: grpc.aio.StreamUnaryMultiCallable[bytes, bytes] = self._memory.channel.stream_unary(path)
-                return await clients.ask(piped(**_options()), requests)
+                return await clients.ask_any(piped, requests, _options())
 
         return send
 

@@ -160,7 +160,7 @@ class Memory:
 
         try:
             async with calling():
-                await clients.ask(self._identities.PutDerived(**clients.options(MEMORY_TIMEOUT_S)), parts())
+                await clients.ask_any(self._identities.PutDerived, parts(), clients.options(MEMORY_TIMEOUT_S))
         except ServiceError as error:
             log.warning("what was derived is not kept", extra={"identity": identity.id, "why": str(error)})
 
@@ -188,7 +188,7 @@ class Memory:
                 yield pb.PutClipRequest(content=piece)
 
         async with calling():
-            await clients.ask(self._stub.PutClip(**clients.options(timeout_s)), parts())
+            await clients.ask_any(self._stub.PutClip, parts(), clients.options(timeout_s))
 
     async def keep_timings(self, request: pb.PutTimingsRequest, timeout_s: float) -> None:
         """Keeps how long the stages of a turn took."""

@@ -107,10 +107,10 @@ class Scene:
 
 
 async def to_animate(
-    scene: Scene, quality: str, speech: AsyncIterator[tts.SpeechChunk]
+    scene: Scene, quality: str, speech: AsyncIterator[tts.SpeechChunk], first_frame: int = 0
 ) -> AsyncIterator[video.AnimateRequest]:
-    """Lends the portrait, then hands the speech on as it is spoken."""
-    for part in _lend(scene, video.AnimateHeader(quality=quality)):
+    """Lends the portrait, then hands the speech on as it is spoken; `first_frame`: pictures that are there already."""
+    for part in _lend(scene, video.AnimateHeader(quality=quality, first_frame=first_frame)):
         yield part
     async for chunk in speech:
         yield video.AnimateRequest(speech=video.SpeechChunk(samples=chunk.samples, phonemes=chunk.phonemes))

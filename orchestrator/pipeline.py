@@ -34,6 +34,7 @@ from orchestrator.messages import (
 )
 from orchestrator.recalling import Found, Recaller
 from orchestrator.report import Report
+from orchestrator.resuming import speak_on
 from orchestrator.stages import Tts, Understanding, Video
 from services.common import rpc
 from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
@@ -62,6 +63,7 @@ class Pipeline:
     video: Video
     wheel: Wheel
     turn_deadline_s: float
+    turn_deadline_max_s: float
     history_turns: int
     stage_idle_s: float = 20.0
 
@@ -115,18 +117,22 @@ class _Turn:
         self._face = video.GetModelResponse()
         self._derived: list[asyncio.Task[None]] = []
         self.report = Report()
-        self._end_s = self.report.received_s + pipeline.turn_deadline_s
+        asked_s = rpc.remaining_s()
+        self._limit_s = min(pipeline.turn_deadline_s if asked_s is None else asked_s, pipeline.turn_deadline_max_s)
+        self._end_s = self.report.received_s + self._limit_s
         self._recaller = Recaller(pipeline.memory, header, self.report)
         self._keeper = Keeper(pipeline.memory, header, self.report, lambda: self._left_s(LAST_WORD_S))
 
     async def run(self) -> None:
         """Lives through the turn; whatever happens, no stage is left working."""
         try:
-            async with asyncio.timeout(self._pipeline.turn_deadline_s):
+            async with asyncio.timeout(self._limit_s):
                 await self._story()
         except TimeoutError:
-            limit_s = self._pipeline.turn_deadline_s
-            raise DeadlineExceeded(f"the turn took longer than {limit_s:g} s, the orchestrator's limit") from None
+            problem = f"the turn took longer than {self._limit_s:g} s"
+            raise DeadlineExceeded(
+                f"{problem}; at most {self._pipeline.turn_deadline_max_s:g} s may be allowed"
+            ) from None
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -267,8 +273,12 @@ class _Turn:
             digests, model_digest = voices_of(identity), self._cards["tts"].digest
             recordings = {digest: await self._reference(identity, digest) for digest in digests}
             fitted = await self._pipeline.memory.derived(self._header.tenant, identity, digests, model_digest)
-            requests = to_speak(Speaker(identity.profile, recordings, fitted), delivery, aiter(self._sentences))
-            spoken = self._pipeline.tts.speak(requests)
+            speaker = Speaker(identity.profile, recordings, fitted)
+
+            def speak(sentences: AsyncIterator[str]) -> AsyncGenerator[tts.SpeakResponse]:
+                return self._pipeline.tts.speak(to_speak(speaker, delivery, sentences))
+
+            spoken = speak_on(speak, aiter(self._sentences))
             idle_s = self._pipeline.stage_idle_s
             async with aclosing(watched("tts", spoken, idle_s, lambda: self._sentences.last_s)) as parts:
                 async for part in parts:
@@ -305,6 +315,7 @@ class _Turn:
                 self._pipeline.stage_idle_s,
                 self._left_s,
                 lambda why: self.report.degrade("video", "the wished quality" if wish else "the best quality", why),
+                lambda why: self.report.degrade("video", "an even motion", why),
                 lambda face: self._keep_derived(identity, [digest], model_digest, face),
             )
             scene = Scene(delivery, portrait, digest, self._rate_hz, self._header.seed, rigged)

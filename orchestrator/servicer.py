@@ -1,7 +1,7 @@
 """The gRPC door."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator.pipeline import Pipeline
+from services.common.channels import BalancedChannel
 from services.common.errors import InvalidRequest, ServiceError
 
 TEXT_CHARS_MAX = 4000
@@ -32,9 +33,10 @@ class Addresses:
 class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     """Serves turns."""
 
-    def __init__(self, pipeline: Pipeline, addresses: Addresses) -> None:
+    def __init__(self, pipeline: Pipeline, addresses: Addresses, channels: Mapping[str, BalancedChannel]) -> None:
         self._pipeline = pipeline
         self._addresses = addresses
+        self._channels = channels
 
     async def Respond(
         self, request_iterator: AsyncIterator[pb.RespondRequest], context: Any
@@ -58,7 +60,11 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             self._status("video", self._addresses.video, self._pipeline.video.model()),
         )
         services = [pb.ServiceStatus(name="orchestrator", ready=True, card=mine)]
-        return pb.GetStatusResponse(services=services + [status for group in groups for status in group])
+        services += [status for group in groups for status in group]
+        for status in services:
+            if channel := self._channels.get(status.name):
+                status.replicas, status.replicas_ready = channel.replicas.known, len(channel.replicas.ready)
+        return pb.GetStatusResponse(services=services)
 
     async def _status(self, name: str, address: str, asking: Awaitable[Any]) -> list[pb.ServiceStatus]:
         try:

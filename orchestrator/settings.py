@@ -1,6 +1,6 @@
 """Settings of the orchestrator."""
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from services.common.settings import ServiceSettings
@@ -12,7 +12,7 @@ class OrchestratorSettings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="E3RG_ORCHESTRATOR_", frozen=True)
 
     understanding_address: str = "127.0.0.1:50052"
-    """Address of the understanding service; `dns:///name:port` balances over all replicas."""
+    """Address of the understanding service; a name is resolved again and again, and all that it lists are called."""
     memory_address: str = "127.0.0.1:50053"
     """Address of the memory service."""
     tts_address: str = "127.0.0.1:50054"
@@ -20,9 +20,20 @@ class OrchestratorSettings(ServiceSettings):
     video_address: str = "127.0.0.1:50055"
     """Address of the video service."""
     turn_deadline_s: float = Field(default=60, gt=0)
-    """Time that a turn gets when its caller allows more, or sets no deadline. A renderer of segments chooses its
-    quality by it, and refuses what would end later."""
+    """Time that a turn gets when its caller sets no deadline. A renderer of segments chooses its quality by it, and
+    refuses what would end later."""
+    turn_deadline_max_s: float = Field(default=120, gt=0)
+    """Longest turn, whatever its caller allows. A stop takes as long at most: see `shutdown_grace_s`."""
+    shutdown_grace_s: float = Field(default=120, ge=0)
+    """Seconds that running turns get to finish after SIGTERM; below `turn_deadline_max_s`, the longest are cut off."""
     stage_idle_s: float = Field(default=20, gt=0)
     """A voice or a face that sends nothing for so long, not even progress, is dropped from the turn."""
     history_turns: int = Field(default=10, ge=0, le=32)
     """Past turns that are recalled for a new one."""
+
+    @model_validator(mode="after")
+    def _deadline_fits(self) -> "OrchestratorSettings":
+        if self.turn_deadline_s > self.turn_deadline_max_s:
+            problem = f"turn_deadline_s is {self.turn_deadline_s:g}, above turn_deadline_max_s"
+            raise ValueError(f"{problem} ({self.turn_deadline_max_s:g}); lower the first or raise the second")
+        return self

@@ -17,6 +17,7 @@ from e3rg.understanding.v1 import understanding_pb2_grpc
 from e3rg.video.v1 import video_pb2 as video
 from e3rg.video.v1 import video_pb2_grpc
 from services.common import clients
+from services.common.replicas import Choice
 
 if TYPE_CHECKING:  # these exist in the stubs only
     from e3rg.tts.v1.tts_pb2_grpc import TtsServiceAsyncStub
@@ -45,7 +46,7 @@ class Understanding:
     ) -> understanding.UnderstandResponse:
         """Has a message understood. What `parts` raises is raised here."""
         async with clients.calling("understanding"):
-            return await clients.ask(self._stub.Understand(**clients.options(STREAM_TIMEOUT_S)), parts)
+            return await clients.ask_any(self._stub.Understand, parts, clients.options(STREAM_TIMEOUT_S))
 
     async def write_reply(self, request: mllm.WriteReplyRequest) -> AsyncGenerator[understanding.WriteReplyResponse]:
         """Has a reply written, part by part."""
@@ -71,13 +72,13 @@ class Tts:
     async def check(self, parts: AsyncIterator[tts.CheckVoiceRequest]) -> tts.CheckVoiceResponse:
         """Tells whether a recording can be a voice."""
         async with clients.calling("tts"):
-            return await clients.ask(self._stub.CheckVoice(**clients.options(STREAM_TIMEOUT_S)), parts)
+            return await clients.ask_any(self._stub.CheckVoice, parts, clients.options(STREAM_TIMEOUT_S))
 
     async def speak(self, parts: AsyncIterator[tts.SpeakRequest]) -> AsyncGenerator[tts.SpeakResponse]:
         """Speaks sentences as they come."""
         async with clients.calling("tts"):
-            call = self._stub.Speak(**clients.options(STREAM_TIMEOUT_S))
-            async with aclosing(clients.converse(call, parts)) as spoken:
+            options = clients.options(STREAM_TIMEOUT_S)
+            async with aclosing(clients.converse_any(self._stub.Speak, parts, options)) as spoken:
                 async for part in spoken:
                     yield part
 
@@ -96,19 +97,22 @@ class Video:
     async def check(self, parts: AsyncIterator[video.CheckPortraitRequest]) -> video.CheckPortraitResponse:
         """Tells whether a picture can be a face."""
         async with clients.calling("video"):
-            return await clients.ask(self._stub.CheckPortrait(**clients.options(STREAM_TIMEOUT_S)), parts)
+            return await clients.ask_any(self._stub.CheckPortrait, parts, clients.options(STREAM_TIMEOUT_S))
 
     async def check_film(self, parts: AsyncIterator[video.CheckFilmRequest]) -> video.CheckFilmResponse:
         """Tells whether a film can be a reference of a face."""
         async with clients.calling("video"):
-            return await clients.ask(self._stub.CheckFilm(**clients.options(STREAM_TIMEOUT_S)), parts)
+            return await clients.ask_any(self._stub.CheckFilm, parts, clients.options(STREAM_TIMEOUT_S))
 
     async def animate(
-        self, parts: AsyncIterator[video.AnimateRequest], timeout_s: float = STREAM_TIMEOUT_S
+        self,
+        parts: AsyncIterator[video.AnimateRequest],
+        timeout_s: float = STREAM_TIMEOUT_S,
+        choice: Choice | None = None,
     ) -> AsyncGenerator[video.AnimateResponse]:
         """Animates a portrait to speech, as it comes or to a segment of it."""
         async with clients.calling("video"):
-            call = self._stub.Animate(**clients.options(timeout_s))
-            async with aclosing(clients.converse(call, parts)) as filmed:
+            options = clients.options(timeout_s)
+            async with aclosing(clients.converse_any(self._stub.Animate, parts, options, choice)) as filmed:
                 async for part in filmed:
                     yield part

@@ -23,6 +23,7 @@ from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
 from orchestrator.servicer import Addresses, OrchestratorServicer
 from services.common import clients
+from services.common.channels import BalancedChannel
 from services.common.inference import InferenceQueue
 from services.mllm.domain import Backend as MllmBackend
 from services.mllm.domain import Level
@@ -59,6 +60,8 @@ class Cast:
     lead: FakeLead = field(default_factory=lambda: FakeLead({"sad": 0.6, "furious": 0.4}))
     voice: FakeVoice = field(default_factory=FakeVoice)
     portrait: FakeFace = field(default_factory=FakeFace)
+    more_voices: tuple[FakeVoice, ...] = ()
+    """Further replicas of the voice, served as "tts 2" and so on."""
     more_portraits: tuple[FakeFace, ...] = ()
     """Further replicas of the renderer, served as "video 2" and so on."""
     memory: FakeMemory = field(default_factory=FakeMemory)
@@ -109,7 +112,10 @@ async def serving_mllm(
     queue = InferenceQueue("mllm", name, waiting_max)
     servicer = MllmServicer(name, backend, queue, wheel)
     async with serving(
-        "e3rg.mllm.v1.MllmService", lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), grace_s
+        "e3rg.mllm.v1.MllmService",
+        lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to),
+        grace_s,
+        queue.load,
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
@@ -122,7 +128,10 @@ async def serving_tts(
     queue = InferenceQueue("tts", "fake", waiting_max)
     servicer = TtsServicer("fake", backend, Voices(backend, 4), queue, wheel)
     async with serving(
-        "e3rg.tts.v1.TtsService", lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to), grace_s
+        "e3rg.tts.v1.TtsService",
+        lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to),
+        grace_s,
+        queue.load,
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
@@ -138,6 +147,7 @@ async def serving_video(
         "e3rg.video.v1.VideoService",
         lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
         grace_s,
+        servicer.load,
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
@@ -180,10 +190,14 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, Served]) -> Asy
 @asynccontextmanager
 async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> AsyncIterator[Served]:
     async with AsyncExitStack() as stack:
+        channels: dict[str, BalancedChannel] = {}
 
-        async def to(name: str) -> grpc.aio.Channel:
+        async def to(name: str) -> BalancedChannel:
             replicas = [each.address for key, each in served.items() if key.split()[0] == name]
-            return await stack.enter_async_context(clients.open_channel(f"ipv4:{','.join(replicas)}"))
+            channel = await stack.enter_async_context(clients.open_channel(f"ipv4:{','.join(replicas)}"))
+            await channel.replicas.wait_ready(len(replicas))
+            channels[name] = channel
+            return channel
 
         pipeline = Pipeline(
             understanding=stages.Understanding(await to("understanding")),
@@ -192,11 +206,12 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             video=stages.Video(await to("video")),
             wheel=cast.wheel("orchestrator"),
             turn_deadline_s=cast.turn_deadline_s,
+            turn_deadline_max_s=cast.turn_deadline_s,
             history_turns=4,
             stage_idle_s=cast.stage_idle_s,
         )
         addresses = Addresses(**{name: served[name].address for name in ("understanding", "memory", "tts", "video")})
-        servicer = OrchestratorServicer(pipeline, addresses)
+        servicer = OrchestratorServicer(pipeline, addresses, channels)
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video, cast.heartbeat_s))
 
         def register(server: grpc.aio.Server) -> None:
@@ -224,6 +239,8 @@ class Deployment:
         await self._start("memory", memory)
         await self._start("tts", serving_tts(cast.voice, cast.wheel("tts"), cast.waiting_max))
         await self._start("video", serving_video(cast.portrait, cast.wheel("video"), cast.waiting_max))
+        for number, voice in enumerate(cast.more_voices, 2):
+            await self._start(f"tts {number}", serving_tts(voice, cast.wheel("tts"), cast.waiting_max))
         for number, replica in enumerate(cast.more_portraits, 2):
             await self._start(f"video {number}", serving_video(replica, cast.wheel("video"), cast.waiting_max))
         await self._start("orchestrator", serving_orchestrator(cast, self.served))

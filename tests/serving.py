@@ -5,11 +5,14 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import pytest
 
 from services.common import rpc, server
+from services.common.load import Load
+from services.common.settings import ServiceSettings
 from tests.fakes import PATIENCE_S
 
 
@@ -31,16 +34,22 @@ def plain_channel(address: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
 
 
+def loopback(**fields: Any) -> ServiceSettings:
+    """Settings of a service on a free port."""
+    return ServiceSettings(**{"host": "127.0.0.1", "port": 0, "metrics_port": 0, **fields})
+
+
 @asynccontextmanager
 async def serving(
-    service: str, register: Callable[[grpc.aio.Server], None], grace_s: float = 1
+    service: str, register: Callable[[grpc.aio.Server], None], grace_s: float = 1, load: Callable[[], Load] = Load
 ) -> AsyncIterator[Served]:
     """Serves on a free port, as the service's `__main__` does, and opens a channel to it."""
     stage = service.split(".")[1]
     async with (
-        server.running(service, stage, register, host="127.0.0.1", port=0, grace_s=grace_s) as running,
+        server.running(service, stage, loopback(shutdown_grace_s=grace_s)) as running,
         plain_channel(f"127.0.0.1:{running.port}") as channel,
     ):
+        running.serve(register, load)
         await running.set_ready()
         yield Served(running, channel)
 

@@ -17,6 +17,8 @@ def show(client: Client, options: argparse.Namespace) -> int:
     for service in services:
         state = "ready" if service.ready else "NOT READY"
         model = service.card.model or service.card.backend if service.ready else ""
-        say(f"{service.name:22} {state:10} {'; '.join(filter(None, (model, service.problem)))}")
+        # One is what everybody expects.
+        replicas = f"{service.replicas_ready} of {service.replicas} replicas" if service.replicas > 1 else ""
+        say(f"{service.name:22} {state:10} {'; '.join(filter(None, (model, replicas, service.problem)))}")
     say(f"emotion wheel {services[0].card.ontology_hash[:12]}")
     return 0 if all(service.ready and not service.problem for service in services) else 1

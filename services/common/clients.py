@@ -1,34 +1,19 @@
 """Client channels to other services: a deadline on every call, errors of the server passed on."""
 
 import asyncio
-import json
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TypedDict, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 import grpc
 
 from services.common import idempotency, rpc
+from services.common.channels import Attempts, BalancedChannel, Replay
+from services.common.errors import NotReady
+from services.common.replicas import Choice, Replicas, host_of
 from services.common.server import KEEPALIVE_S, MESSAGE_BYTES_MAX
-
-_SERVICE_CONFIG = json.dumps(
-    {
-        "loadBalancingConfig": [{"round_robin": {}}],
-        "methodConfig": [
-            {
-                "name": [{}],
-                "retryPolicy": {
-                    "maxAttempts": 3,
-                    "initialBackoff": "0.1s",
-                    "maxBackoff": "1s",
-                    "backoffMultiplier": 2,
-                    "retryableStatusCodes": ["UNAVAILABLE"],
-                },
-            }
-        ],
-    }
-)
+from services.common.tls import TlsFiles, channel_credentials
 
 KEEPALIVE_TIMEOUT_S = 10
 """A connection whose other end does not answer for so long is closed. One that only lacks a core answers late."""
@@ -40,8 +25,26 @@ _NOT_WRITTEN = "Internal error from Core"
 ENDED_WITHIN_S = 1.0
 """After a message could not be written, the service's own word is there so soon, mostly at once."""
 
+_OPTIONS: list[tuple[str, Any]] = [
+    # `channels` makes calls again, at another replica.
+    ("grpc.enable_retries", 0),
+    # gRPC's own pool would give a new channel the retry backoff of an older one to the same address.
+    ("grpc.use_local_subchannel_pool", 1),
+    # A replica that comes back is found again within a second or two, not after gRPC's default of up to 120 s.
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    # A replica that hangs, or whose machine is gone: no call would tell in time.
+    ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+]
+
 Request = TypeVar("Request")
 Response = TypeVar("Response")
+Response_co = TypeVar("Response_co", covariant=True)
 
 
 class CallOptions(TypedDict):
@@ -51,26 +54,28 @@ class CallOptions(TypedDict):
     metadata: tuple[tuple[str, str], ...]
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
-    """Opens a channel that balances over all replicas behind `address` and retries what is UNAVAILABLE."""
-    return grpc.aio.insecure_channel(
-        address,
-        options=[
-            ("grpc.service_config", _SERVICE_CONFIG),
-            # gRPC's own pool would give a new channel the retry backoff of an older one to the same address.
-            ("grpc.use_local_subchannel_pool", 1),
-            # A replica that comes back is found again within a second or two, not after gRPC's default of up to 120 s.
-            ("grpc.initial_reconnect_backoff_ms", 200),
-            ("grpc.max_reconnect_backoff_ms", 2000),
-            # A replica that hangs, or whose machine is gone, leaves the round: no call would tell in time.
-            ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),
-            ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-        ],
-    )
+def open_channel(target: str, name: str = "", tls: TlsFiles | None = None) -> BalancedChannel:
+    """Open a channel over all replicas behind a target (`services.common.replicas`), to be called on a running loop.
+
+    Args:
+        target: Where they are; certificates have to be for its host name.
+        name: Name of the service, for errors and metrics.
+        tls: Files for TLS; None for plaintext.
+
+    Raises:
+        OSError, ValueError: A file of TLS cannot be used.
+    """
+    if not tls:
+        return BalancedChannel(
+            Replicas(name or target, target, lambda replica: grpc.aio.insecure_channel(replica, _OPTIONS))
+        )
+    credentials, version = channel_credentials(tls)
+    named = [*_OPTIONS, ("grpc.ssl_target_name_override", host_of(target))]
+
+    def connect(replica: str) -> grpc.aio.Channel:
+        return grpc.aio.secure_channel(replica, credentials(), named)
+
+    return BalancedChannel(Replicas(name or target, target, connect, version))
 
 
 def options(timeout_s: float) -> CallOptions:
@@ -78,7 +83,7 @@ def options(timeout_s: float) -> CallOptions:
     remaining = rpc.remaining_s()
     return {
         "timeout": timeout_s if remaining is None else min(timeout_s, remaining),
-        # gRPC sends the same metadata with each retry: a write whose answer was lost is made once.
+        # Each attempt has the same: a write whose answer was lost is made once.
         "metadata": (
             ("traceparent", rpc.traceparent()),
             (idempotency.HEADER, idempotency.key() or secrets.token_hex(16)),
@@ -116,9 +121,17 @@ def translate(error: grpc.aio.AioRpcError, service: str) -> Exception:
     return rpc.error_of(error.code(), details, told_s.get(rpc.RETRY_AFTER_KEY), told_s.get(rpc.ALLOW_MORE_KEY, 0.0))
 
 
-async def responses(
-    call: grpc.aio.UnaryStreamCall[Request, Response] | grpc.aio.StreamStreamCall[Request, Response],
-) -> AsyncGenerator[Response]:
+class Responses(Protocol[Response_co]):
+    """Responses of a call that can be cancelled."""
+
+    def __aiter__(self) -> AsyncIterator[Response_co]:
+        """Return the responses."""
+
+    def cancel(self) -> bool:
+        """Cancel the call."""
+
+
+async def responses(call: Responses[Response]) -> AsyncGenerator[Response]:
     """Yields a call's responses; closing this cancels the call, so that its stage stops too."""
     try:
         async for response in call:
@@ -127,7 +140,7 @@ async def responses(
         call.cancel()
 
 
-async def ask(call: grpc.aio.StreamUnaryCall[Request, Response], messages: AsyncIterator[Request]) -> Response:
+async def ask(call: "grpc.aio.StreamUnaryCall[Request, Response]", messages: AsyncIterator[Request]) -> Response:
     """Writes the messages of a call and returns its response; raises what `messages` raises."""
     feeding = asyncio.ensure_future(_feed(call, messages))
     answer = asyncio.ensure_future(_answer(call))
@@ -141,10 +154,31 @@ async def ask(call: grpc.aio.StreamUnaryCall[Request, Response], messages: Async
         feeding.cancel()
         answer.cancel()
         call.cancel()
+        await asyncio.gather(feeding, answer, return_exceptions=True)
+
+
+async def ask_any(
+    method: "grpc.aio.StreamUnaryMultiCallable[Request, Response]",
+    messages: AsyncIterator[Request],
+    options: CallOptions,
+) -> Response:
+    """Does what `ask` does, at another replica again when the first is lost."""
+    attempts, replay = Attempts(method, options["timeout"]), Replay(messages)
+    try:
+        while True:
+            try:
+                async with aclosing(aiter(replay)) as again:
+                    return await ask(attempts.begin(metadata=options["metadata"]), again)
+            except (grpc.aio.AioRpcError, NotReady) as error:
+                if not replay.can_repeat:
+                    raise
+                await attempts.again(error)
+    finally:
+        await replay.close()
 
 
 async def converse(
-    call: grpc.aio.StreamStreamCall[Request, Response], messages: AsyncIterator[Request]
+    call: "grpc.aio.StreamStreamCall[Request, Response]", messages: AsyncIterator[Request]
 ) -> AsyncGenerator[Response]:
     """Writes the messages of a call while yielding its responses; closing this cancels the call."""
     feeding = asyncio.ensure_future(_feed(call, messages))
@@ -154,6 +188,33 @@ async def converse(
                 yield response
     finally:
         feeding.cancel()
+        await asyncio.gather(feeding, return_exceptions=True)
+
+
+async def converse_any(
+    method: "grpc.aio.StreamStreamMultiCallable[Request, Response]",
+    messages: AsyncIterator[Request],
+    options: CallOptions,
+    choice: Choice | None = None,
+) -> AsyncGenerator[Response]:
+    """Does what `converse` does, at another replica again when the first is lost before its first response."""
+    attempts, replay, has_answered = Attempts(method, options["timeout"], choice), Replay(messages), False
+    try:
+        while True:
+            try:
+                async with aclosing(aiter(replay)) as again:
+                    call = attempts.begin(metadata=options["metadata"])
+                    async with aclosing(converse(call, again)) as received:
+                        async for response in received:
+                            has_answered = True
+                            yield response
+                return
+            except (grpc.aio.AioRpcError, NotReady) as error:
+                if has_answered or not replay.can_repeat:
+                    raise
+                await attempts.again(error)
+    finally:
+        await replay.close()
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from services.common import metrics
 from services.common.errors import NotReady, Overloaded
+from services.common.load import Load
 
 Result = TypeVar("Result")
 
@@ -115,6 +116,12 @@ class InferenceQueue:
             cancelled.set()
             if future.cancel():
                 self._leave(None, "cancelled")
+
+    def load(self) -> Load:
+        """Return the wait of a new call, and what a call adds to it, by the mean of the last calls."""
+        with self._lock:
+            call_s = self._compute_mean_s / self._workers
+            return Load(self._pending * call_s, call_s)
 
     def check(self) -> None:
         """Refuses what could not take a place now.

@@ -23,3 +23,4 @@ STAGE_SECONDS = Histogram(
     "e3rg_stage_seconds", "Seconds of each stage of a turn.", ["stage", "outcome"], buckets=BUCKETS_S
 )
 DEGRADED = Counter("e3rg_degraded_total", "Turns that went on without something.", ["stage", "dropped"])
+REPLICAS = Gauge("e3rg_replicas", "Replicas of a service that this one calls.", ["service", "state"])

@@ -88,10 +88,12 @@ class _Handler(Protocol):
 
 
 class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]  # untyped base in older stubs
-    """Around every call but health checks and reflection: context, errors to statuses, time, one log line."""
+    """Around every call but health checks, load reports, reflection: context, errors to statuses, time, a log line."""
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
+        self.calls = 0
+        """Calls in progress."""
 
     async def intercept_service(
         self,
@@ -101,7 +103,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
         """Wraps the handler of the call."""
         handler = cast("_Handler | None", await continuation(handler_call_details))
         method = str(handler_call_details.method)
-        if handler is None or method.startswith("/grpc."):
+        if handler is None or method.startswith(("/grpc.", "/e3rg.replica.")):
             return handler
         read = _reading(handler.request_deserializer)
         # A single request is decoded within `_call`, as those of a stream are: one that cannot be gets a status too.
@@ -152,6 +154,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
         idempotency.start(method, _sent(context, idempotency.HEADER))
         deadline.start(context.time_remaining())
         status, details = grpc.StatusCode.OK, ""
+        self.calls += 1
         try:
             yield
         except errors.ServiceError as error:
@@ -172,6 +175,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
             status = grpc.StatusCode.CANCELLED
             raise
         finally:
+            self.calls -= 1
             seconds = time.monotonic() - started_s
             metrics.CALL_SECONDS.labels(self._stage, name, status.name).observe(seconds)
             log.info(

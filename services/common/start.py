@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import re
 import signal
 import sys
@@ -19,6 +20,8 @@ WRONG_SETTINGS = 2
 """Exit status when a setting is wrong."""
 NO_START = 1
 """Exit status when the settings can be, but the start failed."""
+STOPPED = 128 + signal.SIGTERM
+"""Exit status when SIGTERM broke the start off."""
 
 
 def run(service: str, main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
@@ -38,9 +41,13 @@ def run(service: str, main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
     started = asyncio.Event()
     # The first process of a container ignores what it does not handle, and loading a model takes minutes; once the
     # server runs, it handles the signal itself.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     try:
         asyncio.run(main(started))
+    except SystemExit as stopped:
+        if not started.is_set() and stopped.code == STOPPED:
+            os._exit(STOPPED)  # A model that is being loaded on its thread cannot be stopped.
+        raise
     except (ServiceError, ImportError, LookupError, OSError, ValueError) as error:
         # A key or an index that is not there is a mistake of ours, not of who set something.
         if started.is_set() or isinstance(error, (KeyError, IndexError)):

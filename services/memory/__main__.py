@@ -28,15 +28,8 @@ async def serve(started: asyncio.Event) -> None:
     memory = Memory(settings, SentenceEmbedder(settings.models_dir), tuple(ready_identities()))
     upkeep = Upkeep(settings, memory)
     try:
-        async with server.running(
-            SERVICES,
-            "memory",
-            Servicer(memory, upkeep.check_open).register,
-            host=settings.host,
-            port=settings.port,
-            metrics_port=settings.metrics_port,
-            grace_s=settings.shutdown_grace_s,
-        ) as running:
+        async with server.running(SERVICES, "memory", settings) as running:
+            running.serve(Servicer(memory, upkeep.check_open).register, memory.load)
             stopped = asyncio.create_task(server.stop_signal())
             working = asyncio.create_task(_work(upkeep, running, started))
             try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import emotions
 from services.common.inference import InferenceQueue
+from services.common.load import Load
 from services.memory.archive import Archive
 from services.memory.blobs import Blobs, FolderBlobs, Media
 from services.memory.database import Database
@@ -60,6 +61,10 @@ class Memory:
         self.research = Research(storage, self.identities, self.conversations, settings.pseudonym_key)
         caches = self.embedding.cache, self.searcher.cache, self.identities.cache, self.references.cache
         self._expiring = [cache.expire for cache in (*caches, self.recaller.identities, self.recaller.turns)]
+
+    def load(self) -> Load:
+        """Return the load of the sentence embedding, for which calls wait."""
+        return self._queue.load()
 
     async def store(self) -> Store:
         """Return which store this is, and why it did not answer when it was asked last."""

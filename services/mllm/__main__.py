@@ -1,6 +1,7 @@
 """`python -m services.mllm`: serves the model that `E3RG_MLLM_BACKEND` names."""
 
 import asyncio
+from contextlib import ExitStack
 from typing import cast
 
 import emotions
@@ -11,31 +12,26 @@ from services.mllm.domain import Backend
 from services.mllm.servicer import MllmServicer
 from services.mllm.settings import MllmSettings
 
+SERVICE = mllm_pb2.DESCRIPTOR.services_by_name["MllmService"].full_name
+
 
 async def main(started: asyncio.Event) -> None:
     """Loads the model, then serves it until SIGTERM."""
     settings = MllmSettings()
     logs.configure("mllm", settings.log_level)
-    wheel = emotions.load()
-    backend = cast("Backend", backends.load("services.mllm.backends", settings.backend).create())
-    queue = InferenceQueue("mllm", backend.card.model, settings.queue_waiting_max)
-    servicer = MllmServicer(settings.backend, backend, queue, wheel)
-    try:
-        async with server.running(
-            mllm_pb2.DESCRIPTOR.services_by_name["MllmService"].full_name,
-            "mllm",
-            lambda grpc_server: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, grpc_server),
-            host=settings.host,
-            port=settings.port,
-            metrics_port=settings.metrics_port,
-            grace_s=settings.shutdown_grace_s,
-        ) as running:
-            await running.set_ready()
-            started.set()
-            await server.stop_signal()
-    finally:
-        queue.close()
-        backend.close()
+    module = backends.load("services.mllm.backends", settings.backend)
+    with ExitStack() as closing:
+        async with server.running(SERVICE, "mllm", settings) as running:
+
+            async def open_() -> None:
+                backend = cast("Backend", await running.loaded(module.create))
+                closing.callback(backend.close)
+                queue = InferenceQueue("mllm", backend.card.model, settings.queue_waiting_max)
+                closing.callback(queue.close)
+                servicer = MllmServicer(settings.backend, backend, queue, emotions.load())
+                running.serve(lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), queue.load)
+
+            await server.until_stopped(running, started, open_())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`python -m services.tts`: serves the voice that `E3RG_TTS_BACKEND` names."""
 
 import asyncio
+from contextlib import ExitStack
 from typing import cast
 
 import emotions
@@ -11,6 +12,8 @@ from services.tts.domain import Backend, Voices
 from services.tts.servicer import TtsServicer
 from services.tts.settings import TtsSettings
 
+SERVICE = tts_pb2.DESCRIPTOR.services_by_name["TtsService"].full_name
+
 TIDY_S = 5.0
 """How often voices that nobody speaks with are dropped."""
 
@@ -19,29 +22,21 @@ async def main(started: asyncio.Event) -> None:
     """Loads the model, then serves it until SIGTERM."""
     settings = TtsSettings()
     logs.configure("tts", settings.log_level)
-    wheel = emotions.load()
-    backend = cast("Backend", backends.load("services.tts.backends", settings.backend).create())
-    queue = InferenceQueue("tts", backend.model, settings.queue_waiting_max)
-    voices = Voices(backend, settings.voices_max)
-    servicer = TtsServicer(settings.backend, backend, voices, queue, wheel)
-    tidying = asyncio.create_task(queue.repeat(voices.drop_unused, TIDY_S))
-    try:
-        async with server.running(
-            tts_pb2.DESCRIPTOR.services_by_name["TtsService"].full_name,
-            "tts",
-            lambda grpc_server: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, grpc_server),
-            host=settings.host,
-            port=settings.port,
-            metrics_port=settings.metrics_port,
-            grace_s=settings.shutdown_grace_s,
-        ) as running:
-            await running.set_ready()
-            started.set()
-            await server.stop_signal()
-    finally:
-        tidying.cancel()
-        queue.close()
-        backend.close()
+    module = backends.load("services.tts.backends", settings.backend)
+    with ExitStack() as closing:
+        async with server.running(SERVICE, "tts", settings) as running:
+
+            async def open_() -> None:
+                backend = cast("Backend", await running.loaded(module.create))
+                closing.callback(backend.close)
+                queue = InferenceQueue("tts", backend.model, settings.queue_waiting_max)
+                closing.callback(queue.close)
+                voices = Voices(backend, settings.voices_max)
+                closing.callback(asyncio.create_task(queue.repeat(voices.drop_unused, TIDY_S)).cancel)
+                servicer = TtsServicer(settings.backend, backend, voices, queue, emotions.load())
+                running.serve(lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to), queue.load)
+
+            await server.until_stopped(running, started, open_())
 
 
 if __name__ == "__main__":

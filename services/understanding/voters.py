@@ -1,7 +1,7 @@
 """The mllm services as seats of the panel: votes, transcripts and replies over gRPC."""
 
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -108,7 +108,7 @@ class MllmVoter:
                 f" {self._wheel.digest[:12]}; deploy the same version of both"
             )
         async with clients.calling(f"mllm {self.name}"):
-            answer = await self._stub.PredictEmotion(self._parts(message), **clients.options(timeout_s))
+            answer = await clients.ask_any(self._stub.PredictEmotion, self._parts(message), clients.options(timeout_s))
         latency_s = time.monotonic() - started_s
         if problem := problem_of(answer, model.level, self._wheel):
             raise BackendFailed(f"mllm {self.name}: {problem}")
@@ -129,9 +129,13 @@ class MllmVoter:
         Raises:
             ServiceError: It cannot be reached, or cannot transcribe.
         """
-        parts = (pb.TranscribeRequest(audio=piece) for piece in chunks(audio))
+
+        async def parts() -> AsyncIterator[pb.TranscribeRequest]:
+            for piece in chunks(audio):
+                yield pb.TranscribeRequest(audio=piece)
+
         async with clients.calling(f"mllm {self.name}, which transcribes"):
-            return await self._stub.Transcribe(parts, **clients.options(TRANSCRIBE_TIMEOUT_S))
+            return await clients.ask_any(self._stub.Transcribe, parts(), clients.options(TRANSCRIBE_TIMEOUT_S))
 
     async def write_reply(self, request: pb.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Has the reply written, part by part.
@@ -162,7 +166,7 @@ class MllmVoter:
                 f" {now.card.model} {now.card.digest[:12]} after"
             )
 
-    def _parts(self, message: Message) -> Iterator[pb.PredictEmotionRequest]:
+    async def _parts(self, message: Message) -> AsyncIterator[pb.PredictEmotionRequest]:
         yield pb.PredictEmotionRequest(
             header=pb.PredictEmotionHeader(
                 text=message.text, history=message.history, ontology_hash=self._wheel.digest, seed=message.seed

@@ -1,6 +1,7 @@
 """`python -m services.video`: serves the face renderer that `E3RG_VIDEO_BACKEND` names."""
 
 import asyncio
+from contextlib import ExitStack
 from typing import cast
 
 import emotions
@@ -11,6 +12,8 @@ from services.video.domain import Backend, Studio
 from services.video.servicer import VideoServicer
 from services.video.settings import VideoSettings
 
+SERVICE = video_pb2.DESCRIPTOR.services_by_name["VideoService"].full_name
+
 TIDY_S = 5.0
 """How often rigs that nobody films with are dropped."""
 
@@ -19,29 +22,21 @@ async def main(started: asyncio.Event) -> None:
     """Loads the model, then serves it until SIGTERM."""
     settings = VideoSettings()
     logs.configure("video", settings.log_level)
-    wheel = emotions.load()
-    backend = cast("Backend", backends.load("services.video.backends", settings.backend).create())
-    queue = InferenceQueue("video", backend.model, settings.queue_waiting_max)
-    studio = Studio(backend, settings.rigs_max)
-    servicer = VideoServicer(settings.backend, backend, studio, queue, wheel)
-    tidying = asyncio.create_task(queue.repeat(studio.drop_unused, TIDY_S))
-    try:
-        async with server.running(
-            video_pb2.DESCRIPTOR.services_by_name["VideoService"].full_name,
-            "video",
-            lambda grpc_server: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, grpc_server),
-            host=settings.host,
-            port=settings.port,
-            metrics_port=settings.metrics_port,
-            grace_s=settings.shutdown_grace_s,
-        ) as running:
-            await running.set_ready()
-            started.set()
-            await server.stop_signal()
-    finally:
-        tidying.cancel()
-        queue.close()
-        backend.close()
+    module = backends.load("services.video.backends", settings.backend)
+    with ExitStack() as closing:
+        async with server.running(SERVICE, "video", settings) as running:
+
+            async def open_() -> None:
+                backend = cast("Backend", await running.loaded(module.create))
+                closing.callback(backend.close)
+                queue = InferenceQueue("video", backend.model, settings.queue_waiting_max)
+                closing.callback(queue.close)
+                studio = Studio(backend, settings.rigs_max)
+                closing.callback(asyncio.create_task(queue.repeat(studio.drop_unused, TIDY_S)).cancel)
+                servicer = VideoServicer(settings.backend, backend, studio, queue, emotions.load())
+                running.serve(lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to), servicer.load)
+
+            await server.until_stopped(running, started, open_())
 
 
 if __name__ == "__main__":

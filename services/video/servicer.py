@@ -16,6 +16,7 @@ from services.common import rpc
 from services.common.errors import InvalidRequest
 from services.common.images import decode_image
 from services.common.inference import InferenceQueue
+from services.common.load import Load
 from services.common.media import chunks
 from services.common.streams import ticking
 from services.video import intake
@@ -62,6 +63,11 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         self._backlog = Backlog(backend)
         self._mime_type = mime_type_of(backend.size_px, backend.fps)
         self._replica = uuid.uuid4().hex
+
+    def load(self) -> Load:
+        """Return the load: what renderers of segments have promised, or the calls in the queue."""
+        queue = self._queue.load()
+        return Load(max(self._backlog.seconds, queue.backlog_s), queue.call_s)
 
     async def GetModel(self, request: pb.GetModelRequest, context: Any) -> pb.GetModelResponse:
         backend = self._backend

@@ -20,7 +20,7 @@ from tests.fake_voters import FakeLead
 from tests.fakes import PATIENCE_S, Gate, fail
 from tests.ports import HeldPort
 from tests.samples import pcm
-from tests.serving import CallLog, Served, refused
+from tests.serving import CallLog, Served, loopback, refused
 
 if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub
@@ -71,6 +71,7 @@ async def test_every_service_is_alive_ready_and_lists_itself() -> None:
             word = name.partition(" ")[0]
             assert listed == {
                 f"e3rg.{word}.v1.{word.capitalize()}Service",
+                "e3rg.replica.v1.ReplicaService",
                 "grpc.health.v1.Health",
                 "grpc.reflection.v1alpha.ServerReflection",
             }
@@ -80,7 +81,7 @@ async def test_every_service_is_alive_ready_and_lists_itself() -> None:
 
 async def test_a_service_is_alive_but_not_ready_before_its_model_is() -> None:
     async with (
-        server.running("x", "test", lambda grpc_server: None, host="127.0.0.1", port=0) as running,
+        server.running("x", "test", loopback()) as running,
         clients.open_channel(f"127.0.0.1:{running.port}") as channel,
     ):
         assert await light(channel, "") == SERVING
@@ -92,9 +93,9 @@ async def test_a_service_is_alive_but_not_ready_before_its_model_is() -> None:
 
 
 async def test_a_port_that_is_taken_stops_the_start() -> None:
-    async with server.running("x", "test", lambda grpc_server: None, host="127.0.0.1", port=0) as running:
+    async with server.running("x", "test", loopback()) as running:
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{running.port}"):
-            async with server.running("x", "test", lambda grpc_server: None, host="127.0.0.1", port=running.port):
+            async with server.running("x", "test", loopback(port=running.port)):
                 pass
 
 
@@ -103,9 +104,7 @@ async def test_a_port_of_the_metrics_page_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         problem = f"cannot serve the metrics page on 127.0.0.1:{port}: .*; choose another METRICS_PORT"
         with pytest.raises(OSError, match=problem):
-            async with server.running(
-                "x", "test", lambda grpc_server: None, host="127.0.0.1", port=0, metrics_port=port
-            ):
+            async with server.running("x", "test", loopback(metrics_port=port)):
                 pass
 
 
@@ -198,7 +197,8 @@ async def test_channels_to_one_address_share_no_connection_and_so_no_retry_backo
         grpc_server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x", {"Note": handler}),))
 
     async with AsyncExitStack() as stack:
-        running = await stack.enter_async_context(server.running("x", "test", register, host="127.0.0.1", port=0))
+        running = await stack.enter_async_context(server.running("x", "test", loopback()))
+        running.serve(register)
         for _ in range(2):
             channel = await stack.enter_async_context(clients.open_channel(f"127.0.0.1:{running.port}"))
             await channel.unary_unary("/x/Note", bytes, bytes)(b"", timeout=PATIENCE_S)
@@ -222,12 +222,19 @@ async def test_services_try_again_what_is_unavailable_and_nothing_else(
 
     async with clients.open_channel(served.address) as channel:
         stub = cast("Stub", mllm_pb2_grpc.MllmServiceStub(channel))
+
+        async def answer() -> pb.PredictEmotionResponse:
+            async def messages() -> AsyncIterator[pb.PredictEmotionRequest]:
+                yield head(wheel)
+
+            return await clients.ask_any(stub.PredictEmotion, messages(), clients.options(PATIENCE_S))
+
         lead.before = fail(errors.BackendFailed("broken"))
         with refused(grpc.StatusCode.INTERNAL):
-            await stub.PredictEmotion(iter([head(wheel)]))
+            await answer()
         assert len(lead.messages) == 1
         lead.before = loading
-        assert (await stub.PredictEmotion(iter([head(wheel)]))).label == "sad"
+        assert (await answer()).label == "sad"
         assert len(lead.messages) == 4
 
 

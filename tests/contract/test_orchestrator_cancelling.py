@@ -50,7 +50,7 @@ async def test_a_turn_that_takes_too_long_is_given_up_and_its_stages_stop(
     cast.turn_deadline_s = 0.5
     stub = await start()
     cast.lead.before = gate = Gate("write", after=1)
-    with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "the turn took longer than 0.5 s, the orchestrator's limit"):
+    with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "the turn took longer than 0.5 s; at most 0.5 s may be allowed"):
         await respond(stub, header())
     for method, times in (("WriteReply", 2), ("Speak", 1), ("Animate", 1)):
         assert await calls.ended(method, times)

@@ -117,7 +117,8 @@ async def test_a_reply_in_segments_is_one_film_in_order(start: Start, cast: Cast
     reply = await respond(await start(replicas=3))
     reply.expect_film()
     assert reply.degraded == []
-    assert [len(painter.painted) for painter in painters(cast)] == [2, 2, 2]
+    shares = [len(painter.painted) for painter in painters(cast)]
+    assert (sum(shares), min(shares) > 0) == (6, True)
     lengths = sorted(seconds for painter in painters(cast) for _, seconds in painter.painted)
     assert lengths == pytest.approx(sorted([0.52, 0.64, 0.64, 0.64, 0.64, 0.76]))
     assert reply.video[0].mime_type.startswith('video/mp4; codecs="avc1.')

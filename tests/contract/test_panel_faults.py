@@ -23,7 +23,7 @@ from tests.deployment import Cast, serving_mllm, serving_understanding
 from tests.fake_voters import FakeVoter
 from tests.fakes import PATIENCE_S, Gate
 from tests.samples import film, wav
-from tests.serving import CallLog, Served, refused, serving
+from tests.serving import CallLog, Served, loopback, refused, serving
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
@@ -117,8 +117,10 @@ class Panel:
     async def replace_odd(self, odd: Odd) -> None:
         """Stops the odd voter, and starts another where it was."""
         await self.stop_odd()
-        running = server.running(MLLM, "mllm", odd.register, host="127.0.0.1", port=self.odd_port, grace_s=0)
-        await self._odd_stack.enter_async_context(running)
+        settings = loopback(port=self.odd_port, shutdown_grace_s=0)
+        running = await self._odd_stack.enter_async_context(server.running(MLLM, "mllm", settings))
+        running.serve(odd.register)
+        await running.set_ready()
 
     async def stop(self) -> None:
         await self._stack.aclose()

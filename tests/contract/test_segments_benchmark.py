@@ -10,5 +10,5 @@ async def test_replies_are_filmed_by_each_number_of_replicas(capsys: pytest.Capt
     heading, columns, *rows = capsys.readouterr().out.splitlines()
     assert heading.endswith(" s of speech, 0.01 s of rendering for each second of film")
     assert columns.split()[:2] == ["replicas", "segments"]
-    names = ["1", "2", "2, one busy, not asked", "2, one busy, asked"]
+    names = ["1", "2", "2, one busy, in turn", "2, one busy, by wait"]
     assert [(row[:30].strip(), row[30:40].strip()) for row in rows] == [(name, "3") for name in names]

@@ -18,7 +18,8 @@ HEADER = pb.RespondHeader(text="My cat ran away and I miss her so much.", identi
 @pytest.fixture(scope="module")
 def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A deployment of its own, since these tests break it."""
-    with Deployment(tmp_path_factory.mktemp("fragile"), ROOT / ".models") as running:
+    patient = {"orchestrator": {"E3RG_ORCHESTRATOR_SHUTDOWN_GRACE_S": "60"}}
+    with Deployment(tmp_path_factory.mktemp("fragile"), ROOT / ".models", environment=patient) as running:
         yield running
 
 
@@ -106,7 +107,7 @@ def test_sigterm_in_the_middle_of_a_stream_lets_the_turn_finish(fragile: Deploym
         door.send_signal(signal.SIGTERM)
         turn = gather(iter([*seen, *events]))
         assert turn.order[-1] == "done"
-        assert door.wait(20) == 0
+        assert door.wait(60) == 0
         with pytest.raises(ClientError):
             client.status()
     restart(fragile, "orchestrator")

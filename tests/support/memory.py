@@ -36,6 +36,7 @@ from services.memory.servicer import SERVICES, Servicer
 from services.memory.settings import MemorySettings
 from services.memory.upkeep import Upkeep
 from tests.fakes import PATIENCE_S
+from tests.serving import loopback
 
 if TYPE_CHECKING:  # The generated types have it, the generated code has not.
     from e3rg.memory.v1.erasure_pb2_grpc import ErasureServiceAsyncStub
@@ -279,17 +280,11 @@ async def serving(
         if is_opened:
             await upkeep.open_once()
         async with (
-            server.running(
-                SERVICES,
-                "memory",
-                Servicer(memory, upkeep.check_open).register,
-                host="127.0.0.1",
-                port=0,
-                grace_s=1,
-            ) as running,
+            server.running(SERVICES, "memory", loopback(shutdown_grace_s=1)) as running,
             # As a user's own: it tries nothing again.
             grpc.aio.insecure_channel(f"127.0.0.1:{running.port}") as channel,
         ):
+            running.serve(Servicer(memory, upkeep.check_open).register)
             yield Stubs(channel, memory, upkeep)
     finally:
         await memory.close()

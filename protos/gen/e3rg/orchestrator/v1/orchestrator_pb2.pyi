@@ -170,18 +170,22 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ServiceStatus(_message.Message):
-    __slots__ = ("name", "address", "ready", "problem", "card")
+    __slots__ = ("name", "address", "ready", "problem", "card", "replicas", "replicas_ready")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     CARD_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_READY_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     ready: bool
     problem: str
     card: _common_pb2.ModelCard
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., ready: bool = ..., problem: _Optional[str] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
+    replicas: int
+    replicas_ready: int
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., ready: bool = ..., problem: _Optional[str] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., replicas: _Optional[int] = ..., replicas_ready: _Optional[int] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
     __slots__ = ("services",)

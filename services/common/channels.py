@@ -1,0 +1,239 @@
+"""Channels over all replicas of a service: each call goes to one of them, and to another one when it fails.
+
+A call is made again only while nothing was answered, and only when its replica was UNAVAILABLE. Writes carry an
+idempotency key (`clients.options`), so a retry after a lost answer changes nothing.
+"""
+
+import asyncio
+import contextvars
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+import grpc
+from google.protobuf.message import Message
+
+from services.common.errors import NotReady
+from services.common.replicas import Choice, Replicas
+
+ATTEMPTS_MAX = 3
+RETRY_S = 0.1
+"""Wait before the second attempt where no other replica is ready; the next wait is twice as long."""
+REPLAYED_BYTES_MAX = 1 << 25
+"""Bytes of a call's messages that are kept to make it again; a call that sent more is not made again."""
+
+_LOST = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+"""CANCELLED comes of a server that stops before the call has ended; a call that is cancelled here has no status."""
+
+Item = TypeVar("Item")
+
+near: contextvars.ContextVar[str] = contextvars.ContextVar("near", default="")
+"""Key of calls that should meet the same replica: the identity, which that one has warm."""
+
+
+class Method:
+    """One RPC over all replicas. Called with a request, it answers as the multi-callable of a plain channel does."""
+
+    def __init__(self, replicas: Replicas, kind: str, about: Sequence[Any]) -> None:
+        self.replicas = replicas
+        self._kind, self._about = kind, about
+
+    def begin(self, *request: Any, choice: Choice | None = None, **options: Any) -> Any:
+        """Begin the call at one replica."""
+        replica = self.replicas.choose(choice or Choice(), near.get())
+        call = getattr(replica.channel, self._kind)(*self._about)(*request, **options)
+        replica.begin(call)
+        return call
+
+    def __call__(self, *request: Any, **options: Any) -> Any:
+        """Begin the call; one with a single request is made again elsewhere when its replica is lost."""
+        if self._kind == "unary_unary":
+            return self._answer(*request, **options)
+        if self._kind == "unary_stream":
+            return Answers(self, request, options)
+        return self.begin(*request, **options)
+
+    async def _answer(self, *request: Any, timeout: float | None = None, **options: Any) -> Any:
+        attempts = Attempts(self, timeout)
+        while True:
+            try:
+                return await attempts.begin(*request, **options)
+            except (grpc.aio.AioRpcError, NotReady) as error:
+                await attempts.again(error)
+
+
+class Attempts:
+    """The attempts of one call.
+
+    Args:
+        method: Its RPC; a multi-callable of a plain channel is begun as it is.
+        timeout_s: Of all attempts together.
+        choice: Wish for its replica.
+    """
+
+    def __init__(self, method: Any, timeout_s: float | None, choice: Choice | None = None) -> None:
+        self._method, self._choice = method, choice or Choice()
+        self._end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        self._left = ATTEMPTS_MAX if isinstance(method, Method) else 1
+        self._wait_s = RETRY_S
+
+    def begin(self, *request: Any, **options: Any) -> Any:
+        """Begin the next attempt.
+
+        Raises:
+            NotReady: No replica is known.
+        """
+        if self._end_s is not None:
+            options["timeout"] = max(0.0, self._end_s - time.monotonic())
+        if not isinstance(self._method, Method):
+            return self._method(*request, **options)
+        return self._method.begin(*request, choice=self._choice, **options)
+
+    async def again(self, error: Exception) -> None:
+        """Return when the call may be made again, at once where another replica is ready; else raise the error."""
+        self._left -= 1
+        is_lost = not isinstance(error, grpc.aio.AioRpcError) or error.code() in _LOST
+        if not (is_lost and self._left):
+            raise error
+        self._choice.avoid()
+        if not self._method.replicas.has_other(self._choice.avoided):
+            await asyncio.sleep(self._wait_s)
+            self._wait_s *= 2
+
+
+class Answers(AsyncIterator[Any]):
+    """Responses to one request. The call is made again elsewhere when its replica is lost before the first."""
+
+    def __init__(self, method: Method, request: Sequence[Any], options: dict[str, Any]) -> None:
+        self._attempts = Attempts(method, options.pop("timeout", None))
+        self._request, self._options = request, options
+        self._call: Any = None
+        self._answers = self._read()
+
+    def __aiter__(self) -> AsyncGenerator[Any]:
+        """Return the responses."""
+        return self._answers
+
+    async def __anext__(self) -> Any:
+        """Return the next response."""
+        return await anext(self._answers)
+
+    async def read(self) -> Any:
+        """Return the next response, or `grpc.aio.EOF`."""
+        return await anext(self._answers, grpc.aio.EOF)
+
+    def cancel(self) -> bool:
+        """Cancel the call."""
+        return bool(self._call and self._call.cancel())
+
+    async def _read(self) -> AsyncGenerator[Any]:
+        has_answered = False
+        while True:
+            try:
+                self._call = self._attempts.begin(*self._request, **self._options)
+                async for answer in self._call:
+                    has_answered = True
+                    yield answer
+                return
+            except (grpc.aio.AioRpcError, NotReady) as error:
+                if has_answered:
+                    raise
+                await self._attempts.again(error)
+
+
+class Replay(Generic[Item]):
+    """Messages of a call, kept to be sent again; `can_repeat` is false when they were too many or failed."""
+
+    def __init__(self, messages: AsyncIterator[Item]) -> None:
+        self._messages = messages
+        self._kept: list[Item] = []
+        self._left_bytes = REPLAYED_BYTES_MAX
+        self._pulling: asyncio.Future[Item | None] | None = None
+        self.can_repeat = True
+
+    async def __aiter__(self) -> AsyncGenerator[Item]:
+        """Yield the messages from the first. One consumer at a time; one that is cancelled loses none."""
+        for kept in self._kept:
+            yield kept
+        while True:
+            if self._pulling is None:
+                self._pulling = asyncio.ensure_future(_next(self._messages))
+            await asyncio.wait({self._pulling})
+            try:
+                item = self._pulling.result()
+            except BaseException:
+                self.can_repeat = False
+                raise
+            if item is None:
+                return
+            self._pulling = None
+            self._keep(item)
+            yield item
+
+    async def close(self) -> None:
+        """Stop reading messages."""
+        if self._pulling:
+            self._pulling.cancel()
+            await asyncio.gather(self._pulling, return_exceptions=True)
+
+    def _keep(self, item: Item) -> None:
+        self._left_bytes -= item.ByteSize() if isinstance(item, Message) else len(cast("bytes", item))
+        if self._left_bytes >= 0:
+            self._kept.append(item)
+        else:
+            self._kept, self.can_repeat = [], False
+
+
+class BalancedChannel(grpc.aio.Channel):
+    """A channel over all replicas of a service."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self.replicas = replicas
+
+    def unary_unary(self, *about: Any, **more: Any) -> Any:
+        """Return an RPC with one request and one response."""
+        return self._method("unary_unary", about, more)
+
+    def unary_stream(self, *about: Any, **more: Any) -> Any:
+        """Return an RPC with one request and several responses."""
+        return self._method("unary_stream", about, more)
+
+    def stream_unary(self, *about: Any, **more: Any) -> Any:
+        """Return an RPC with several requests and one response."""
+        return self._method("stream_unary", about, more)
+
+    def stream_stream(self, *about: Any, **more: Any) -> Any:
+        """Return an RPC with several requests and several responses."""
+        return self._method("stream_stream", about, more)
+
+    async def close(self, grace: float | None = None) -> None:
+        """Close the channels to all replicas."""
+        await self.replicas.close()
+
+    async def __aenter__(self) -> "BalancedChannel":
+        """Return the channel."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the channel."""
+        await self.close()
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        """Return READY when a replica takes calls, else CONNECTING."""
+        return grpc.ChannelConnectivity.READY if self.replicas.ready else grpc.ChannelConnectivity.CONNECTING
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        """Not there: a state of several channels says too little."""
+        raise NotImplementedError
+
+    async def channel_ready(self) -> None:
+        """Wait until a replica takes calls."""
+        await self.replicas.wait_ready()
+
+    def _method(self, kind: str, about: Sequence[Any], more: dict[str, Any]) -> Any:
+        names = ("request_serializer", "response_deserializer", "_registered_method")
+        return Method(self.replicas, kind, (*about, *(more.get(name) for name in names[len(about) - 1 :])))
+
+
+async def _next(items: AsyncIterator[Item]) -> Item | None:
+    return await anext(items, None)

@@ -1,0 +1,313 @@
+"""Replicas of a service: found by name, watched one by one, chosen by the least predicted wait.
+
+gRPC's own policies resolve a name anew only when a connection breaks, so a replica that is added is never found, and
+know of no load. Here the name is resolved every few seconds, and each replica reports over a channel of its own.
+"""
+
+import asyncio
+import hashlib
+import ipaddress
+import random
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from e3rg.replica.v1 import replica_pb2 as pb
+from e3rg.replica.v1 import replica_pb2_grpc
+from services.common import metrics
+from services.common.errors import NotReady
+from services.common.streams import ticking
+
+RESOLVE_S = 2.0
+"""Time between two looks at the name. Replicas are listed before they are ready, so this delays none."""
+SILENT_S = 8.0
+"""A replica that reports nothing for so long is left: it reports every second."""
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
+"""Wait before a replica that was lost is connected to again."""
+LOOKED_UP = 2
+"""Replicas that are compared for a call: of two at random the better one balances nearly as well as the best of all."""
+
+_CONNECTING = "it is being connected to"
+
+
+class Replica:
+    """One replica: its channel, and what it reported last. `problem` says why it takes no calls; empty when it does."""
+
+    def __init__(self, address: str, channel: grpc.aio.Channel) -> None:
+        self.address, self.channel = address, channel
+        self.problem = _CONNECTING
+        self._told = pb.WatchReplicaResponse()
+        self._begun = self._calls = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds that a call would wait: as reported, and what was begun here since."""
+        return self._told.backlog_s + self._begun * self._told.call_s
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Order of choice: the wait, then the calls in progress."""
+        return self.wait_s, self._told.calls + self._begun
+
+    def begin(self, call: grpc.aio.Call) -> None:
+        """Count a call until it ends."""
+        self._begun += 1
+        self._calls += 1
+        self._is_idle.clear()
+        call.add_done_callback(self._ended)
+
+    def heard(self, told: pb.WatchReplicaResponse) -> None:
+        """Take over a report."""
+        self._told, self._begun = told, 0
+        self.problem = "" if told.ready else "it is not ready: its model loads, or it stops"
+
+    def promised(self, backlog_s: float) -> None:
+        """Take over the backlog that an answer tells, ahead of the next report."""
+        self._told.backlog_s, self._begun = backlog_s, 0
+
+    async def idle(self) -> None:
+        """Wait until no call of ours is in progress."""
+        await self._is_idle.wait()
+
+    def _ended(self, _: object) -> None:
+        self._calls -= 1
+        if not self._calls:
+            self._is_idle.set()
+
+
+@dataclass
+class Choice:
+    """Wish for the replica of one call, and its outcome.
+
+    Attributes:
+        is_exact: Whether to compare all replicas and not two; for calls that last.
+        avoided: Addresses to choose last.
+        replica: The one that was chosen last; None before.
+    """
+
+    is_exact: bool = False
+    avoided: set[str] = field(default_factory=set)
+    replica: Replica | None = None
+
+    def avoid(self) -> None:
+        """Choose the replica last from now on."""
+        if self.replica:
+            self.avoided.add(self.replica.address)
+
+
+class Replicas:
+    """Replicas behind one target. Call it on a running event loop.
+
+    Args:
+        name: Name of the service, for errors and metrics.
+        target: `host:port` or `dns:///host:port`, resolved again and again; or `ipv4:` with addresses, by commas.
+        connect: Opens a channel to the target `ipv4:…` of one replica.
+        version: Tells a value that changes when all channels have to be opened anew, as with other certificates.
+        resolve: Resolves `host:port` to targets of gRPC; raises OSError.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: str,
+        connect: Callable[[str], grpc.aio.Channel],
+        version: Callable[[], object] = lambda: None,
+        resolve: Callable[[str], Awaitable[Iterable[str]]] | None = None,
+    ) -> None:
+        self.name, self.target = name, target
+        self._connect, self._version, self._resolve = connect, version, resolve or resolved
+        self._scheme, self._rest = _split(target)
+        self._known: dict[str, Replica] = {}
+        self._watching: dict[str, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._opened = version()
+        self._problem = "it is being looked up"
+        self._news = asyncio.Event()
+        if self._scheme != "dns":
+            self._found(f"{self._scheme}:{each}" for each in self._rest.split(","))
+        self._looking = asyncio.create_task(self._look())
+
+    @property
+    def ready(self) -> list[Replica]:
+        """Replicas that take calls."""
+        return [replica for replica in self._known.values() if not replica.problem]
+
+    @property
+    def known(self) -> int:
+        """Number of replicas that the name lists."""
+        return len(self._known)
+
+    def choose(self, choice: Choice, near: str = "") -> Replica:
+        """Return the replica for a call, and note it in `choice`.
+
+        Args:
+            choice: Wish.
+            near: Key of calls that should meet the same replica, where it is no slower than the others.
+
+        Raises:
+            NotReady: The name lists none.
+        """
+        if not self._known:
+            raise NotReady(f"no replica is known at {self.target}: {self._problem}")
+        replicas = list(self._known.values())
+        fresh = [each for each in replicas if each.address not in choice.avoided]
+        groups = (
+            [each for each in fresh if not each.problem],
+            [each for each in fresh if each.problem is _CONNECTING],
+            [each for each in replicas if not each.problem],
+            fresh,
+            replicas,
+        )
+        found = next(group for group in groups if group)
+        some = found if choice.is_exact else random.sample(found, min(LOOKED_UP, len(found)))
+        best = min(some, key=lambda each: (each.rank, random.random()))
+        if near and not choice.is_exact:
+            home = max(found, key=lambda each: hashlib.sha256(f"{near} {each.address}".encode()).digest())
+            best = home if home.wait_s <= best.wait_s else best
+        choice.replica = best
+        return best
+
+    def has_other(self, avoided: set[str]) -> bool:
+        """Tell whether a replica takes calls that is none of these."""
+        return any(each.address not in avoided for each in self.ready)
+
+    async def wait_ready(self, count: int = 1) -> None:
+        """Wait until so many replicas take calls."""
+        while len(self.ready) < count:
+            await self.changed()
+
+    async def changed(self) -> None:
+        """Wait for the next report, or the next replica that is found or lost."""
+        await self._news.wait()
+
+    async def close(self) -> None:
+        """Close all channels."""
+        tasks = [self._looking, *self._watching.values(), *self._leaving]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for replica in self._known.values():
+            await replica.channel.close()
+        self._known.clear()
+
+    async def _look(self) -> None:
+        """Resolve the name again and again, and open channels anew when they are outdated."""
+        while True:
+            if self._scheme == "dns":
+                try:
+                    self._found(await self._resolve(self._rest))
+                except OSError as error:  # What is known goes on serving.
+                    self._problem = f"{self._rest} cannot be resolved ({error})"
+            if (version := self._version()) != self._opened:
+                self._opened = version
+                for address in [*self._known]:
+                    self._leave(address)
+                    self._enter(address)
+            await asyncio.sleep(RESOLVE_S)
+
+    def _found(self, addresses: Iterable[str]) -> None:
+        now = set(addresses)
+        self._problem = "the name lists none"
+        for address in self._known.keys() - now:
+            self._leave(address)
+        for address in now - self._known.keys():
+            self._enter(address)
+        self._tell()
+
+    def _enter(self, address: str) -> None:
+        replica = self._known[address] = Replica(address, self._connect(address))
+        self._watching[address] = asyncio.create_task(self._watch(replica))
+
+    def _leave(self, address: str) -> None:
+        """Choose a replica no more, and close its channel when its last call has ended."""
+        replica, watching = self._known.pop(address), self._watching.pop(address)
+        watching.cancel()
+
+        async def leave() -> None:
+            try:
+                await replica.idle()
+            finally:
+                await replica.channel.close()
+
+        task = asyncio.create_task(leave())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _watch(self, replica: Replica) -> None:
+        retry_s = RETRY_S_MIN
+        while True:
+            stub: Any = replica_pb2_grpc.ReplicaServiceStub(replica.channel)
+            call = stub.WatchReplica(pb.WatchReplicaRequest())
+            try:
+                async with aclosing(ticking(_reports(call), SILENT_S)) as reports:
+                    async for told in reports:
+                        if told is None:
+                            replica.problem = f"it has reported nothing for {SILENT_S:g} s"
+                        else:
+                            replica.heard(told)
+                            retry_s = RETRY_S_MIN
+                        self._tell()
+                replica.problem = "it stops"
+            except grpc.aio.AioRpcError as error:
+                # A release without this RPC is as good as idle.
+                is_older = error.code() is grpc.StatusCode.UNIMPLEMENTED
+                replica.problem = "" if is_older else error.details() or error.code().name
+            self._tell()
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_S_MAX)
+
+    def _tell(self) -> None:
+        metrics.REPLICAS.labels(self.name, "known").set(len(self._known))
+        metrics.REPLICAS.labels(self.name, "ready").set(len(self.ready))
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+async def _reports(
+    call: "grpc.aio.UnaryStreamCall[pb.WatchReplicaRequest, pb.WatchReplicaResponse]",
+) -> AsyncGenerator[pb.WatchReplicaResponse]:
+    try:
+        async for told in call:
+            yield told
+    finally:
+        call.cancel()
+
+
+def host_of(target: str) -> str:
+    """Return the host of a target, without its port."""
+    return _split(target)[1].rpartition(":")[0].strip("[]")
+
+
+def _split(target: str) -> tuple[str, str]:
+    """Return scheme and addresses of a target; `dns` with `host:port` for a name."""
+    scheme, _, rest = target.partition(":")
+    if scheme in ("ipv4", "ipv6", "unix"):
+        return scheme, rest
+    rest = target.removeprefix("dns:").lstrip("/")
+    host = rest.rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        return f"ipv{ipaddress.ip_address(host).version}", rest
+    return "dns", rest
+
+
+async def resolved(name: str) -> list[str]:
+    """Return the addresses of `host:port`, as targets of gRPC.
+
+    Raises:
+        OSError: It cannot be resolved.
+    """
+    host, _, port = name.rpartition(":")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except ValueError as error:
+        raise OSError(f"{name!r} is not host:port") from error
+    return [
+        f"ipv4:{where[0]!s}:{port}" if family == socket.AF_INET else f"ipv6:[{where[0]!s}]:{port}"
+        for family, _, _, _, where in found
+    ]

@@ -1,0 +1,167 @@
+"""TLS of servers and channels, with a certificate authority of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import trustme
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from pydantic import ValidationError
+
+from services.common import clients, server
+from services.common.replicas import RESOLVE_S
+from services.common.settings import ServiceSettings
+from tests.fakes import PATIENCE_S
+from tests.ports import HeldPort
+from tests.serving import loopback, plain_channel, refused
+
+OPTIONS = clients.CallOptions(timeout=PATIENCE_S, metadata=())
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+
+
+class Authority:
+    """A certificate authority, and the files of one certificate of its own."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.authority = trustme.CA()
+        self.ca, self.certificate, self.key = (folder / f"{name}.{kind}.pem" for kind in ("ca", "crt", "key"))
+        self.authority.cert_pem.write_to_path(self.ca)
+        self.issue(self.certificate, self.key)
+
+    def issue(self, certificate: Path, key: Path) -> None:
+        issued = self.authority.issue_cert("127.0.0.1", "localhost")
+        issued.private_key_pem.write_to_path(key)
+        certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+
+    def settings(self, **fields: Any) -> ServiceSettings:
+        return loopback(tls_certificate_file=self.certificate, tls_key_file=self.key, **fields)
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "ours")
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "theirs")
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack, asyncio.timeout(2 * PATIENCE_S):
+        yield stack
+
+
+async def answer(request: bytes, context: Any) -> bytes:
+    return b"answer"
+
+
+def register(to: Any) -> None:
+    handlers = {"Ask": grpc.unary_unary_rpc_method_handler(answer, bytes, bytes)}
+    to.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x", handlers),))
+
+
+async def serving(stack: AsyncExitStack, settings: ServiceSettings) -> server.Running:
+    running = await stack.enter_async_context(server.running("x", "test", settings))
+    running.serve(register)
+    await running.set_ready()
+    return running
+
+
+async def ask(stack: AsyncExitStack, running: server.Running, caller: ServiceSettings) -> bytes:
+    target = f"127.0.0.1:{running.port}"
+    channel = await stack.enter_async_context(clients.open_channel(target, "x", caller.channel_tls))
+    found: bytes = await channel.unary_unary("/x/Ask")(b"", **OPTIONS)
+    return found
+
+
+async def test_a_caller_that_trusts_the_authority_is_served(stack: AsyncExitStack, ours: Authority) -> None:
+    running = await serving(stack, ours.settings())
+    assert await ask(stack, running, loopback(tls_ca_file=ours.ca)) == b"answer"
+
+
+async def test_a_server_of_another_authority_is_refused(
+    stack: AsyncExitStack, ours: Authority, theirs: Authority
+) -> None:
+    running = await serving(stack, ours.settings())
+    with refused(UNAVAILABLE, "CERTIFICATE_VERIFY_FAILED"):
+        await ask(stack, running, loopback(tls_ca_file=theirs.ca))
+
+
+async def test_plaintext_is_not_served_beside_tls(stack: AsyncExitStack, ours: Authority) -> None:
+    running = await serving(stack, ours.settings())
+    with refused(UNAVAILABLE):
+        await ask(stack, running, loopback())
+
+
+async def test_with_client_authorities_only_callers_with_a_certificate_of_theirs_are_served(
+    stack: AsyncExitStack, ours: Authority, theirs: Authority
+) -> None:
+    running = await serving(stack, ours.settings(tls_client_ca_file=ours.ca))
+    assert await ask(stack, running, ours.settings(tls_ca_file=ours.ca)) == b"answer"
+    for stranger in (theirs.settings(tls_ca_file=ours.ca), loopback(tls_ca_file=ours.ca)):
+        with refused(UNAVAILABLE):
+            await ask(stack, running, stranger)
+
+
+async def test_files_that_change_are_read_again_by_server_and_channel(
+    stack: AsyncExitStack, ours: Authority, theirs: Authority
+) -> None:
+    running = await serving(stack, ours.settings(tls_client_ca_file=ours.ca))
+    caller = ours.settings(tls_ca_file=ours.ca)
+    target = f"127.0.0.1:{running.port}"
+    channel = await stack.enter_async_context(clients.open_channel(target, "x", caller.channel_tls))
+    await channel.channel_ready()
+    (first,) = channel.replicas.ready
+    # Another authority for everything: what the channel has open goes on, and is opened anew.
+    theirs.issue(ours.certificate, ours.key)
+    ours.ca.write_bytes(theirs.ca.read_bytes())
+    async with asyncio.timeout(RESOLVE_S + PATIENCE_S):
+        while channel.replicas.ready in ([], [first]):
+            await channel.replicas.changed()
+    assert await channel.unary_unary("/x/Ask")(b"", **OPTIONS) == b"answer"
+    assert await ask(stack, running, theirs.settings(tls_ca_file=theirs.ca)) == b"answer"
+
+
+async def test_a_key_without_its_certificate_leaves_the_last_pair_in_use(
+    stack: AsyncExitStack, ours: Authority
+) -> None:
+    running = await serving(stack, ours.settings())
+    ours.authority.issue_cert("127.0.0.1").private_key_pem.write_to_path(ours.key)
+    assert await ask(stack, running, loopback(tls_ca_file=ours.ca)) == b"answer"
+
+
+async def test_probes_without_tls_have_a_port_with_nothing_but_health(stack: AsyncExitStack, ours: Authority) -> None:
+    with HeldPort() as port:
+        running = await serving(stack, ours.settings(health_port=port.number))
+        channel = await stack.enter_async_context(plain_channel(f"127.0.0.1:{port.number}"))
+        stub = health_pb2_grpc.HealthStub(channel)
+        for name in ("", server.READINESS):
+            found = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=PATIENCE_S)
+            assert found.status == health_pb2.HealthCheckResponse.SERVING, name
+        await running.set_ready(False)
+        red = await stub.Check(health_pb2.HealthCheckRequest(service=server.READINESS), timeout=PATIENCE_S)
+        assert red.status == health_pb2.HealthCheckResponse.NOT_SERVING
+        with refused(grpc.StatusCode.UNIMPLEMENTED):
+            asking: Any = channel.unary_unary("/x/Ask")
+            await asking(b"", timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "gateway.example"])
+def test_plaintext_for_others_has_to_be_asked_for(host: str, ours: Authority) -> None:
+    with pytest.raises(ValidationError, match=f"host is {host}, which others can reach, and there is no TLS"):
+        loopback(host=host)
+    assert loopback(host=host, insecure=True).server_tls is None
+    assert ours.settings(host=host).server_tls
+
+
+def test_half_a_pair_is_refused(ours: Authority) -> None:
+    with pytest.raises(ValidationError, match="tls_certificate_file and tls_key_file go together"):
+        loopback(tls_certificate_file=ours.certificate)
+    with pytest.raises(ValidationError, match="callers need TLS to show theirs"):
+        loopback(tls_client_ca_file=ours.ca)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -62,7 +63,10 @@ class GeneratorClass:
 
 @dataclass(frozen=True)
 class Wheel:
-    """The ontology. `digest` is the SHA-256 of its content; services with different digests must not be paired."""
+    """The ontology. Services whose wheels have different digests must not be paired.
+
+    `digest` is the SHA-256 of its content; of a wheel that is declared compatible, that of the one with which it is.
+    """
 
     version: str
     digest: str
@@ -194,6 +198,10 @@ def parse(text: str) -> Wheel:
     """
     content = tomllib.loads(text)
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    if earlier := content.get("compatible_with", ""):
+        if not re.fullmatch("[0-9a-f]{64}", earlier):
+            raise ValueError(f"ontology.toml: compatible_with is {earlier!r}; give the digest of an earlier wheel")
+        digest = earlier
     try:
         wheel = _wheel(content, digest)
     except KeyError as error:

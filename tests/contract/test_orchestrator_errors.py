@@ -1,6 +1,7 @@
 """Which turns `orchestrator.proto` promises to refuse, and with what, through all services with fake models."""
 
 from dataclasses import replace
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import grpc
@@ -8,6 +9,7 @@ import pytest
 
 import emotions
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from emotions.wheel import parse
 from tests.deployment import Cast, Deployment
 from tests.fakes import Gate, fail
 from tests.samples import wav
@@ -105,6 +107,17 @@ async def test_services_with_different_wheels_are_not_paired(start: Start, cast:
     assert "000000000000" in str(failure.value.details())
     assert WHEEL.digest[:12] in str(failure.value.details())
     assert cast.lead.orders == []  # not even a reply is written
+
+
+@pytest.mark.parametrize("service", ["orchestrator", "understanding", "memory", "tts", "video"])
+async def test_a_service_with_a_wheel_that_is_declared_compatible_takes_part(
+    start: Start, cast: Cast, service: str
+) -> None:
+    text = resources.files("emotions").joinpath("ontology.toml").read_text("utf-8")
+    later = text.replace('version = "1.0.0"', f'version = "1.0.1"\ncompatible_with = "{WHEEL.digest}"', 1)
+    cast.wheels = {service: parse(later.replace("valence = 0.80", "valence = 0.81", 1))}
+    stub = await start()
+    assert (await respond(stub, header())).done.text == REPLY
 
 
 async def test_a_full_stage_refuses_the_turn_and_says_when_to_come_again(start: Start, cast: Cast) -> None:

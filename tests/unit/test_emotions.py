@@ -143,6 +143,15 @@ def test_neighbours_on_the_wheel_are_those_of_everyday_language(wheel: emotions.
     assert wheel.distance("sad", "disappointed") < wheel.distance("sad", "angry") < wheel.distance("sad", "joyful")
 
 
+def test_a_wheel_that_is_declared_compatible_goes_by_the_digest_of_the_other(wheel: emotions.Wheel) -> None:
+    moved = text().replace('version = "1.0.0"', f'version = "1.0.1"\ncompatible_with = "{wheel.digest}"', 1)
+    later = parse(moved.replace("valence = 0.80", "valence = 0.81", 1))
+    assert (later.version, later.digest, later.labels == wheel.labels) == ("1.0.1", wheel.digest, False)
+    assert later.difference(wheel.digest) == wheel.difference(later.digest) == ""
+    with pytest.raises(ValueError, match=r"compatible_with is '1\.0\.0'; give the digest of an earlier wheel"):
+        parse(moved.replace(wheel.digest, "1.0.0"))
+
+
 def test_the_digest_changes_with_the_content_and_not_with_comments(wheel: emotions.Wheel) -> None:
     assert re.fullmatch("[0-9a-f]{64}", wheel.digest)
     assert parse(text()).digest == wheel.digest

@@ -54,6 +54,14 @@ class Session:
         statement = statement.with_for_update(key_share=True) if is_locking else statement
         return (await self.connection.execute(statement)).first()
 
+    async def find_to_delete(self, table: Table, **values: Any) -> Any:
+        """Return and lock the tenant's row with these values, None without one.
+
+        Unlike `find`, it waits for transactions that add rows which refer to it, and lets no other begin.
+        """
+        statement = select(table).where(self.mine(table, **values)).with_for_update()
+        return (await self.connection.execute(statement)).first()
+
     async def add(self, table: Table, **values: Any) -> Any:
         """Insert a row of the tenant and return its primary key."""
         statement = insert(table).values(tenant=self.tenant, **values)

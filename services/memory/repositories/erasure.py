@@ -199,7 +199,7 @@ class Erasure:
 
 
 async def _identity(session: Session, name: str) -> _Subject:
-    if (found := await session.find(identities, is_locking=True, name=name)) is None:
+    if (found := await session.find_to_delete(identities, name=name)) is None:
         raise NotFound(f"identity {name}: nothing is there to be erased")
     talks = conversations.c.identity_id == found.id
     others = exists().where(conversations.c.user_id == users.c.id, conversations.c.identity_id != found.id)
@@ -213,14 +213,14 @@ async def _identity(session: Session, name: str) -> _Subject:
 
 async def _user(session: Session, kind: str, name: str) -> _Subject:
     what = f"{'person' if kind == 'user' else 'conversation'} {name}"
-    if (found := await session.find(users, is_locking=True, kind=kind, name=name)) is None:
+    if (found := await session.find_to_delete(users, kind=kind, name=name)) is None:
         raise NotFound(f"{what}: nothing is there to be erased")
     filters = _said(conversations.c.user_id == found.id, users.c.id == found.id)
     return _Subject(what, (found.id,), filters, "users")
 
 
 async def _tenant(session: Session) -> _Subject:
-    if await session.find(tenants, is_locking=True) is None:
+    if await session.find_to_delete(tenants) is None:
         raise NotFound(f"tenant {session.tenant}: nothing is there to be erased")
     kinds = {"identities": identities, **_OWNED, "banks": emotion_banks, "users": users, "conversations": conversations}
     filters = {kind: (table, session.mine(table)) for kind, table in {**kinds, **_SAID, "tenants": tenants}.items()}

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from e3rg.memory.v1 import memory_pb2
+from e3rg.memory.v1 import erasure_pb2, memory_pb2
 from tests.serving import refused
 from tests.support.conversations import (
     blocked,
     connection,
+    counts,
     erase_identity,
+    erase_tenant,
     erase_user,
     found,
     listed,
@@ -180,6 +182,34 @@ async def test_a_user_who_turns_to_another_identity_while_one_is_erased_stays_kn
         assert known == 1
 
 
+@pytest.mark.parametrize("what", ["user", "identity", "tenant"])
+async def test_whoever_begins_to_talk_while_something_is_erased_goes_with_it_and_is_counted(
+    clustered: Stack, what: str
+) -> None:
+    assert clustered.urls
+    async with serving(clustered.settings()) as stubs, connection(clustered.urls.admin) as admin:
+        await stubs.add(parts(header()))
+        before = await rows(clustered)
+        await remember(stubs, 1, where={"person": "bob"})
+        talked = ("conversations", "turns", "turn_embeddings")
+        for table in ("users", *talked):
+            await admin.execute(f"CREATE TABLE {table}_aside AS SELECT * FROM {table}")
+        begun = talked if what == "user" else ("users", *talked)
+        await admin.execute(f"DELETE FROM {begun[0]}")
+        async with admin.transaction():  # As Remember does.
+            for table in begun:
+                await admin.execute(f"INSERT INTO {table} SELECT * FROM {table}_aside")
+            erasing = asyncio.create_task(_erase(stubs, what))
+            await blocked(admin)
+        audit = await erasing
+        left = {"user": before, "identity": {"tenants": 1}, "tenant": {}}
+        assert await rows(clustered) == left[what]
+        gone = {kind: number for kind, number in counts(audit).items() if kind in ("users", "conversations", "turns")}
+        assert gone == {"users": 1, "conversations": 1, "turns": 1}
+        erased = await admin.fetchval("SELECT erased_ids ? (SELECT id FROM users_aside) FROM audits")
+        assert erased, "a restored backup would bring the user back"
+
+
 async def test_an_identity_that_is_erased_while_it_is_read_is_not_found(clustered: Stack) -> None:
     assert clustered.urls
     async with serving(clustered.settings()) as stubs, connection(clustered.urls.admin) as admin:
@@ -192,6 +222,12 @@ async def test_an_identity_that_is_erased_while_it_is_read_is_not_found(clustere
                 await admin.execute("DELETE FROM identities")
             with refused(NOT_FOUND, "'ada'"):
                 await recalling
+
+
+async def _erase(stubs: Stubs, what: str) -> erasure_pb2.Audit:
+    if what == "user":
+        return await erase_user(stubs, "bob")
+    return await (erase_identity(stubs) if what == "identity" else erase_tenant(stubs))
 
 
 def _request(

@@ -6,9 +6,11 @@ from typing import Any
 
 import grpc
 import pytest
+from sqlalchemy import select
 
 from e3rg.memory.v1 import erasure_pb2, identities_pb2, memory_pb2, turns_pb2
 from services.memory.memory import Memory
+from services.memory.schema import requests
 from tests.fakes import PATIENCE_S
 from tests.serving import refused
 from tests.support.conversations import (
@@ -145,6 +147,15 @@ async def test_of_an_erased_tenant_nothing_is_left_but_the_record(stubs: Stubs, 
     await stubs.add(parts(header()))
     await remember(stubs, 1, where={"person": "bob"})
     assert len((await stubs.recall(person="bob")).turns) == 1
+
+
+async def test_of_an_erased_tenant_no_outcome_of_an_earlier_write_is_left(stubs: Stubs) -> None:
+    assert stubs.inside
+    await talk(stubs, "bob")
+    await erase_user(stubs, "bob")
+    audit = await erase_tenant(stubs)
+    found = await stubs.inside.storage.rows("", select(requests.c.tenant, requests.c.outcome))
+    assert [tuple(row) for row in found] == [(TENANT, audit.id)]
 
 
 async def test_who_comes_back_is_another_and_is_told_nothing(stubs: Stubs) -> None:

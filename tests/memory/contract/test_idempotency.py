@@ -11,7 +11,7 @@ from e3rg.memory.v1 import identities_pb2 as pb
 from services.common import clients
 from tests.serving import refused
 from tests.support.identities import change_of, exported, get, imported, kept, named, put_emotion
-from tests.support.memory import TENANT, Stubs, each, header, parts, serving
+from tests.support.memory import TENANT, Clock, Stubs, each, header, parts, serving
 from tests.support.stacks import Stack
 
 Write = Callable[[Stubs, str], Awaitable[Any]]
@@ -129,3 +129,16 @@ async def test_a_retried_import_returns_the_first_identity_and_leaves_no_second_
         assert stubs.upkeep
         await stubs.upkeep.delete_orphans()
         assert await kept(stubs, stack) == before
+
+
+async def test_the_outcome_of_a_write_is_kept_for_a_day(stack: Stack) -> None:
+    clock = Clock()
+    async with serving(stack.settings(), clock=clock) as stubs:
+        assert stubs.upkeep
+        first = await add(stubs, "key")
+        clock.now_s += 0.9 * 86_400
+        await stubs.upkeep.sweep()
+        assert await add(stubs, "key") == first
+        clock.now_s += 0.2 * 86_400
+        await stubs.upkeep.sweep()
+        assert "requests" not in await kept(stubs, stack)

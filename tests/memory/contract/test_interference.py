@@ -12,7 +12,8 @@ from services.memory.database import translated
 from services.memory.schema import identities
 from services.memory.session import Session
 from tests.fakes import PATIENCE_S
-from tests.support.memory import TENANT, header, parts, serving
+from tests.support.conversations import blocked, connection
+from tests.support.memory import TENANT, Clock, header, parts, serving
 from tests.support.stacks import Stack
 
 
@@ -45,6 +46,29 @@ async def test_of_two_that_lock_each_other_out_both_end_and_count_once(clustered
         rows = await stubs.inside.storage.rows(TENANT, identities.select())
         assert [row.version for row in rows] == [3, 3]
         assert tries == 3
+
+
+async def test_of_replicas_that_sweep_at_once_one_does_the_hourly_tasks(clustered: Stack) -> None:
+    assert clustered.urls
+    clock = Clock()
+    async with (
+        serving(clustered.settings(), clock=clock, orphan_s=0) as stubs,
+        connection(clustered.urls.admin) as admin,
+    ):
+        assert stubs.inside
+        assert stubs.upkeep
+        await stubs.upkeep.sweep()
+        await stubs.inside.storage.media.put("tenants/acme/turns/1", b"orphan")
+        clock.now_s += 3600
+        async with admin.transaction():  # As another replica does.
+            await admin.execute("UPDATE tasks SET taken_at_s = $1", clock.now_s)
+            sweeping = asyncio.create_task(stubs.upkeep.sweep())
+            await blocked(admin)
+        await sweeping
+        assert clustered.objects == ["tenants/acme/turns/1"]
+        clock.now_s += 3600
+        await stubs.upkeep.sweep()
+        assert clustered.objects == []
 
 
 @pytest.mark.parametrize("error", [asyncpg.SerializationError("read"), asyncpg.DeadlockDetectedError("wait")])

@@ -1,6 +1,7 @@
 """Every object storage keeps the promises of the port: a folder, and each S3 server."""
 
 import secrets
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from services.common.errors import NotReady
 from services.memory.blobs import LISTED_AT_ONCE, Blobs, FolderBlobs
 from services.memory.memory import blobs_of
 from tests.support import minio
-from tests.support.memory import header, parts, serving
+from tests.support.memory import Clock, header, parts, serving
 from tests.support.object_store import ObjectStore
 from tests.support.stacks import Stack
 
@@ -79,6 +80,17 @@ def test_a_folder_that_cannot_be_is_told_with_the_remedy(tmp_path: Path) -> None
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(NotReady, match=r"file/media cannot be used: .*; mount it, or let user \d+ read and write it"):
         FolderBlobs(tmp_path / "file" / "media").check()
+
+
+async def test_an_object_that_an_upload_may_still_be_writing_is_no_orphan(stack: Stack) -> None:
+    clock = Clock(time.time())
+    async with serving(stack.settings(), clock=clock) as stubs:
+        assert stubs.inside
+        assert stubs.upkeep
+        await stubs.inside.storage.media.put("tenants/acme/turns/1", b"its row comes later")
+        assert (await stubs.upkeep.delete_orphans(), len(stack.objects)) == (0, 1)
+        clock.now_s += 3 * 3600
+        assert (await stubs.upkeep.delete_orphans(), len(stack.objects)) == (1, 0)
 
 
 async def test_what_a_killed_writer_left_goes_with_the_sweep_and_nothing_else_does(embedded: Stack) -> None:

@@ -67,6 +67,15 @@ async def test_an_erased_ready_identity_stays_away_until_it_is_added_again(stack
         assert await listed(stubs, tenant=TENANT_READY) == (["bob"], "")
 
 
+async def test_the_erasure_of_their_tenant_brings_all_ready_identities_back_at_the_next_start(stack: Stack) -> None:
+    async with serving(stack.settings(), ready=READY) as stubs:
+        await erase(stubs)
+        await stubs.erasure.EraseTenant(erasure_pb2.EraseTenantRequest(tenant=TENANT_READY, asked_by="the test"))
+        assert await listed(stubs, tenant=TENANT_READY) == ([], "")
+    async with serving(stack.settings(), ready=READY) as stubs:
+        assert await listed(stubs, tenant=TENANT_READY) == (["ada", "bob"], "")
+
+
 async def test_nothing_stays_of_an_identity_of_another_tenant_that_is_named_like_a_ready_one(stack: Stack) -> None:
     async with serving(stack.settings(), ready=READY) as stubs:
         await stubs.add(parts(header(tenant="shop")))

@@ -151,6 +151,22 @@ async def test_clips_and_what_was_derived_may_go_earlier(stubs: Stubs, stack: St
     assert len(await listed(stubs)) == 1
 
 
+async def test_a_clip_is_kept_as_long_as_its_tenant_says_however_old_its_turn_is(
+    stubs: Stubs, stack: Stack, clock: Clock
+) -> None:
+    objects = stack.objects
+    await keep(stubs, clips_days=2)
+    await remember(stubs, 1)
+    await pass_days(stubs, clock, 3)
+    await stubs.put_clip(SPEECH, WAV)
+    await pass_days(stubs, clock, 1.9)
+    assert await get_clip(stubs, SPEECH) == WAV
+    await pass_days(stubs, clock, 0.2)
+    with refused(NOT_FOUND, "there is no speech of that turn"):
+        await get_clip(stubs, SPEECH)
+    assert stack.objects == objects
+
+
 async def test_records_of_erasures_go_when_they_are_old(stubs: Stubs, clock: Clock) -> None:
     await keep(stubs, audits_days=30)
     for person in ("bob", "ann"):

@@ -122,3 +122,16 @@ async def test_every_table_with_a_tenant_is_secured_also_against_its_owner(stubs
     assert {each["relname"] for each in tables} == {table.name for table in TENANT_TABLES}
     async with connection(clustered.urls.migrator) as owner:
         assert await visible(owner) == {}
+
+
+async def test_every_table_with_a_tenant_has_the_two_policies_of_turns_and_no_other(clustered: Stack) -> None:
+    assert clustered.urls
+    policies: dict[str, set[tuple[str, ...]]] = {}
+    async with connection(clustered.urls.admin) as admin:
+        for table, *policy in await admin.fetch(
+            "SELECT tablename, policyname, cmd, permissive, roles::text, qual, with_check FROM pg_policies"
+        ):
+            policies.setdefault(table, set()).add(tuple(policy))
+    assert policies == {table.name: policies["turns"] for table in TENANT_TABLES}
+    assert {policy[0] for policy in policies["turns"]} == {"tenant_isolation", "maintenance"}
+    assert all(read == written for *_, read, written in policies["turns"])

@@ -9,9 +9,8 @@ from sqlalchemy import delete, func, select
 
 from services.common.errors import Damaged, InvalidRequest
 from services.memory.memory import Memory
-from services.memory.repositories.erasure import COPIES, COPY, Copy
-from services.memory.schema import MEDIA, examples, identities, outbox, reference_files, users
-from services.memory.session import by
+from services.memory.repositories.erasure import COPIES, COPY, Copy, brought_back
+from services.memory.schema import MEDIA, outbox, reference_files
 
 
 @dataclass
@@ -57,9 +56,8 @@ async def check(memory: Memory, is_repairing: bool, erasures: Path | None) -> Fi
     contents |= _in_folder(erasures) if erasures else {}
     copies = {copy.audit.id: copy for copy in (_parsed(*each) for each in contents.items())}
     for copy in copies.values():
-        for table in (identities, users, examples):
-            back = select(func.count()).where(by(table, tenant=copy.tenant), table.c.id.in_(copy.erased_ids))
-            findings.erased += (await storage.rows("", back))[0][0]
+        for table, is_back in brought_back(copy):
+            findings.erased += (await storage.rows("", select(func.count()).select_from(table).where(is_back)))[0][0]
     if is_repairing and copies:
         await memory.erasure.replay(list(copies.values()))
         await memory.erasure.drain()

@@ -150,10 +150,8 @@ class Erasure:
 
         async def work(session: Session) -> None:
             for copy in copies:
-                for table in (identities, users, examples):
-                    await session.run(
-                        delete(table).where(by(table, tenant=copy.tenant), table.c.id.in_(copy.erased_ids))
-                    )
+                for table, is_back in brought_back(copy):
+                    await session.run(delete(table).where(is_back))
                 kind, _, name = copy.audit.what.partition(" ")
                 if kind == "identity" and copy.tenant == TENANT_READY:
                     await session.add_new(removed_identities, tenant=copy.tenant, name=name)
@@ -235,6 +233,18 @@ def _said(talks: ColumnElement[bool], theirs: ColumnElement[bool]) -> _Filters:
     of_turns = select(turns.c.pk).where(of_talks)
     said = {kind: (table, table.c.turn_pk.in_(of_turns)) for kind, table in _SAID.items() if table is not turns}
     return {"users": (users, theirs), "conversations": (conversations, talks), "turns": (turns, of_talks), **said}
+
+
+def brought_back(copy: Copy) -> list[tuple[Table, ColumnElement[bool]]]:
+    """Return the tables and conditions of rows that a restored backup brings back; what refers to them goes along."""
+    found: list[tuple[Table, ColumnElement[bool]]] = [
+        (table, by(table, tenant=copy.tenant) & table.c.id.in_(copy.erased_ids))
+        for table in (identities, users, examples)
+    ]
+    if copy.audit.what == f"tenant {copy.tenant}":  # Its own emotional references have no id.
+        is_older = emotion_references.c.created_at_s < copy.audit.begun_at_s
+        found.append((emotion_references, by(emotion_references, tenant=copy.tenant, identity_id=None) & is_older))
+    return found
 
 
 async def _counted(session: Session, kind: str, table: Table, found: ColumnElement[bool]) -> Erased:

@@ -11,8 +11,12 @@ import asyncpg
 import grpc
 import pytest
 
-from e3rg.memory.v1 import erasure_pb2, identities_pb2, memory_pb2
+from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2
+from services.memory.domain import TENANT_READY
+from services.memory.ready import ready_identities
 from tests.serving import refused
+from tests.support.conversations import erase_identity, erase_tenant, rows
+from tests.support.identities import listed, put_emotion
 from tests.support.memory import FILM, TENANT, WAV, Ended, Stubs, header, joined, parts, program, serving
 from tests.support.stacks import Stack, client_of
 
@@ -243,6 +247,57 @@ async def test_who_was_erased_is_erased_again_from_records_kept_elsewhere(stack:
         assert [each.id for each in await audits(stubs)] == [audit.id]
     assert not [key for key in stack.objects if "bob" in key]
     assert (await checked(stack, "--erasures", str(records))).out.splitlines() == CLEAN
+
+
+@pytest.mark.parametrize("what", ["identity", "tenant"])
+async def test_an_identity_or_a_tenant_is_erased_again_with_all_that_was_kept_of_it(
+    stack: Stack, tmp_path: Path, what: str
+) -> None:
+    backup = Backup(stack)
+    async with running(stack) as stubs:
+        await stubs.add(parts(header(), PORTRAIT, VOICE))
+        await talk(stubs, "bob")
+        for identity in ("ada", ""):
+            example = exemplars_pb2.Exemplar(user_text="my dog", user_emotion="sad", reply_text="Oh.")
+            solved = exemplars_pb2.PutExemplarsRequest(tenant=TENANT, identity=identity, exemplars=[example])
+            await stubs.exemplars.PutExemplars(solved)
+            await put_emotion(stubs, WAV, identity=identity)
+    await backup.take_database()
+    backup.take_objects()
+    async with running(stack) as stubs:
+        await (erase_identity(stubs) if what == "identity" else erase_tenant(stubs))
+    records = backup.records(tmp_path / "records")
+    await backup.restore_database()
+    backup.restore_objects()
+    assert (await checked(stack, "--repair", "--erasures", str(records))).status == 0
+    assert (await checked(stack, "--erasures", str(records))).out.splitlines() == CLEAN
+    of_tenant = {"tenants": 1, "examples": 1, "emotion_references": 1}
+    assert await rows(stack) == (of_tenant if what == "identity" else {"tenants": 1})
+    assert len(stack.objects) == (what == "identity")
+
+
+async def test_what_came_to_a_tenant_after_its_erasure_is_not_erased_again(stack: Stack) -> None:
+    async with running(stack) as stubs:
+        await put_emotion(stubs, WAV)
+        await erase_tenant(stubs)
+        await put_emotion(stubs, WAV + b"anew")
+    before = await rows(stack)
+    assert (await checked(stack, "--repair")).out.splitlines() == CLEAN
+    assert await rows(stack) == before == {"tenants": 1, "emotion_references": 1}
+
+
+async def test_a_ready_identity_that_was_erased_after_the_backup_stays_away(stack: Stack) -> None:
+    backup, ready = Backup(stack), list(ready_identities())[:2]
+    async with serving(stack.settings(), ready=ready) as stubs:
+        pass
+    await backup.take_database()
+    async with serving(stack.settings(), ready=ready) as stubs:
+        await erase_identity(stubs, ready[0].id, TENANT_READY)
+    await backup.restore_database()
+    assert (await checked(stack, "--repair")).status == 0
+    assert (await checked(stack)).out.splitlines() == CLEAN
+    async with serving(stack.settings(), ready=ready) as stubs:
+        assert await listed(stubs, tenant=TENANT_READY) == ([ready[1].id], "")
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"no record"])

@@ -48,7 +48,7 @@ async def test_of_two_that_lock_each_other_out_both_end_and_count_once(clustered
         assert tries == 3
 
 
-async def test_of_replicas_that_sweep_at_once_one_does_the_hourly_tasks(clustered: Stack) -> None:
+async def test_of_replicas_that_sweep_at_once_one_does_an_hourly_task(clustered: Stack) -> None:
     assert clustered.urls
     clock = Clock()
     async with (
@@ -61,7 +61,7 @@ async def test_of_replicas_that_sweep_at_once_one_does_the_hourly_tasks(clustere
         await stubs.inside.storage.media.put("tenants/acme/turns/1", b"orphan")
         clock.now_s += 3600
         async with admin.transaction():  # As another replica does.
-            await admin.execute("UPDATE tasks SET taken_at_s = $1", clock.now_s)
+            await admin.execute("UPDATE tasks SET taken_at_s = $1 WHERE name = 'orphans'", clock.now_s)
             sweeping = asyncio.create_task(stubs.upkeep.sweep())
             await blocked(admin)
         await sweeping

@@ -11,6 +11,7 @@ from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, memory_pb2
 from services.common.tar import Member
 from tests.serving import refused
 from tests.support.archives import FACE, OTHER, archive_of, content, filled, members
+from tests.support.conversations import listed
 from tests.support.identities import (
     change_of,
     digest_of,
@@ -82,6 +83,24 @@ async def test_a_person_who_is_known_to_the_tenant_is_the_same_person(stack: Sta
         request = erasure_pb2.ErasePersonRequest(tenant=OTHER, person="ann", asked_by="ann")
         audit = (await stubs.erasure.ErasePerson(request)).audit
         assert {count.kind: count.objects for count in audit.counts}["turns"] == 7
+
+
+async def test_conversations_of_more_turns_than_are_read_at_once_come_whole(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("archive", "archive_format"):
+        monkeypatch.setattr(f"services.memory.{module}.LINES_MAX", 2)
+    async with serving(stack.settings()) as stubs:
+        await stubs.add(parts(header()))
+        talks = ("talk", "walk")
+        for number in range(5):
+            for talk in talks:
+                await stubs.say(number, person="bob", conversation=talk)
+        await imported(stubs, await exported(stubs))
+        for talk in talks:
+            came = await listed(stubs, tenant=OTHER, person="bob", conversation=talk)
+            assert came == await listed(stubs, person="bob", conversation=talk)
+            assert [turn.id for turn in came] == [f"turn-{number}" for number in (4, 3, 2, 1, 0)]
 
 
 async def test_any_program_unpacks_an_archive_and_nothing_in_it_was_made_by_a_model(stack: Stack) -> None:

@@ -159,6 +159,22 @@ async def test_users_are_listed_by_name_with_how_much_is_kept_of_them(stubs: Stu
     assert [(each.name, each.turns) for each in with_eve.users] == [("ann", 4), ("bob", 4), ("", 2), ("", 2)]
 
 
+async def test_a_user_who_is_called_like_a_conversation_is_listed_beside_the_one_who_is_known_in_it_only(
+    stack: Stack,
+) -> None:
+    async with serving(stack.settings()) as stubs:
+        await stubs.add(parts(header()))
+        for number in (1, 2):
+            await remember(stubs, number, where={"person": "monday"})
+        await remember(stubs, 3, where={"conversation": "monday"})
+        request = turns_pb2.ListUsersRequest(tenant=TENANT, page_size=1)
+        first = await stubs.turns.ListUsers(request)
+        request.page_token = first.next_page_token
+        second = await stubs.turns.ListUsers(request)
+        assert [(each.name, each.turns) for each in (*first.users, *second.users)] == [("", 1), ("monday", 2)]
+        assert (len(first.users), second.next_page_token) == (1, "")
+
+
 async def test_conversations_are_listed_the_newest_first(stubs: Stubs) -> None:
     request = turns_pb2.ListConversationsRequest(tenant=TENANT, page_size=5)
     talks: list[turns_pb2.Conversation] = []

@@ -114,6 +114,14 @@ async def test_the_same_example_again_keeps_its_id_and_is_there_once(stack: Stac
         assert len((await page(stubs, "ada"))[0]) == 3
 
 
+async def test_an_example_is_found_by_every_replica_at_once(stack: Stack) -> None:
+    async with serving(stack.settings()) as stubs, serving(stack.settings()) as other:
+        for example in (DOG, JOB, WON):
+            await put(stubs, "", example)
+            for replica in (stubs, other):
+                assert await found(replica, "", example.user_text, hits_max=1) == [example.user_text]
+
+
 async def test_examples_are_listed_by_id_in_pages(stack: Stack) -> None:
     async with serving(stack.settings()) as stubs:
         many = [with_reply(DOG, f"Oh no, {number}.") for number in range(7)]

@@ -112,6 +112,19 @@ async def test_old_turns_go_with_all_that_hangs_on_them_and_the_others_stay(
     assert [each.id for each in (await stubs.recall(person="bob")).turns] == ["turn-2", "turn-3"]
 
 
+async def test_an_old_turn_takes_no_place_among_the_hits_of_a_search(stubs: Stubs, clock: Clock) -> None:
+    await keep(stubs, turns_days=1)
+    for number, text in ((1, "a dog barks"), (2, "my dog")):
+        await remember(stubs, number, text, {"person": "bob"})
+    await pass_days(stubs, clock, 0.9)
+    await remember(stubs, 3, "the dog sleeps", {"person": "bob"})
+    assert await found(stubs, "my dog", "bob", hits_max=1) == ["turn-2"]
+    await pass_days(stubs, clock, 0.2)
+    assert await found(stubs, "my dog", "bob", hits_max=1) == ["turn-3"]
+    await remember(stubs, 4, "another dog", {"person": "bob"})
+    assert set(await found(stubs, "my dog", "bob", hits_max=2)) == {"turn-3", "turn-4"}
+
+
 async def test_of_users_whose_turns_are_gone_nothing_is_left(stubs: Stubs, stack: Stack, clock: Clock) -> None:
     await stubs.add(parts(header("eve")))
     await keep(stubs, turns_days=1)

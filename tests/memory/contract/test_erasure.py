@@ -272,6 +272,33 @@ async def test_an_erasure_while_the_media_are_away_ends_when_they_are_back(
     assert ended.caches_gone_by_s > clock.now_s
 
 
+async def test_an_erasure_of_more_objects_than_are_deleted_at_once_ends(
+    stubs: Stubs, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.memory.repositories.erasure.LISTED_AT_ONCE", 1)
+    before, objects = await rows(stack), stack.objects
+    await talk(stubs, "bob")
+    assert (await erase_user(stubs, "bob")).done_at_s
+    assert (await rows(stack), stack.objects) == (before, objects)
+
+
+async def test_the_record_of_an_erasure_that_is_under_way_is_kept_however_old_it_is(
+    stubs: Stubs, stack: Stack, clock: Clock, request: pytest.FixtureRequest
+) -> None:
+    assert stubs.inside
+    retention = erasure_pb2.Retention(audits_days=1)
+    await stubs.erasure.SetRetention(erasure_pb2.SetRetentionRequest(tenant=TENANT, retention=retention))
+    await talk(stubs, "bob")
+    async with media_away(stack, request.getfixturevalue("s3") if stack.bucket else None):
+        audit = await erase_user(stubs, "bob")
+        clock.now_s += 2 * 86_400
+        await stubs.inside.retentions.expire()
+        assert [each.id for each in await audits(stubs)] == [audit.id]
+    await stubs.inside.erasure.drain()
+    await stubs.inside.retentions.expire()
+    assert [each.done_at_s for each in await audits(stubs)] == [clock.now_s]
+
+
 @pytest.mark.parametrize("what", ["user", "identity"])
 async def test_what_was_erased_does_not_stand_in_for_a_database_that_is_away(clustered: Stack, what: str) -> None:
     assert clustered.urls

@@ -93,6 +93,18 @@ async def test_an_object_that_an_upload_may_still_be_writing_is_no_orphan(stack:
         assert (await stubs.upkeep.delete_orphans(), len(stack.objects)) == (1, 0)
 
 
+async def test_more_orphans_than_are_listed_at_once_go_with_one_sweep(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.memory.blobs.LISTED_AT_ONCE", 2)
+    async with serving(stack.settings(), orphan_s=-60) as stubs:
+        assert stubs.inside
+        assert stubs.upkeep
+        for number in range(5):
+            await stubs.inside.storage.media.put(f"tenants/acme/turns/{number}", b"orphan")
+        assert (await stubs.upkeep.delete_orphans(), stack.objects) == (5, [])
+
+
 async def test_what_a_killed_writer_left_goes_with_the_sweep_and_nothing_else_does(embedded: Stack) -> None:
     async with serving(embedded.settings(), orphan_s=0) as stubs:
         await stubs.add(parts(header()))

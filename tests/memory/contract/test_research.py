@@ -232,6 +232,17 @@ async def rate(stubs: Stubs, rater: str, scale: int = 3, **where: str) -> turns_
     return (await stubs.turns.RateTurn(request)).rating
 
 
+async def test_more_counts_than_an_answer_holds_are_refused_with_the_remedy(
+    stubs: Stubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.memory.repositories.research.COUNTS_MAX", 24)
+    request = turns_pb2.CountTurnsRequest(tenant=TENANT, group="TURN_GROUP_USER_EMOTION", bucket_s=60)
+    assert len((await stubs.turns.CountTurns(request)).counts) == 24
+    monkeypatch.setattr("services.memory.repositories.research.COUNTS_MAX", 23)
+    with refused(INVALID, "bucket_s: 60 gives more than 23 counts; ask for wider buckets"):
+        await stubs.turns.CountTurns(request)
+
+
 async def test_a_turn_is_rated_once_by_each_rater(stubs: Stubs) -> None:
     kept = await rate(stubs, "r1")
     assert (kept.rater, kept.expressiveness, kept.consistency, kept.naturalness) == ("r1", 1, 5, 3)

@@ -125,6 +125,17 @@ async def test_an_old_turn_takes_no_place_among_the_hits_of_a_search(stubs: Stub
     assert set(await found(stubs, "my dog", "bob", hits_max=2)) == {"turn-3", "turn-4"}
 
 
+async def test_more_old_turns_than_are_deleted_at_once_go_with_one_sweep(
+    stubs: Stubs, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.memory.repositories.retention.EXPIRED_AT_ONCE", 2)
+    await keep(stubs, turns_days=1)
+    for number in range(5):
+        await remember(stubs, number)
+    await pass_days(stubs, clock, 2)
+    assert await listed(stubs) == []
+
+
 async def test_of_users_whose_turns_are_gone_nothing_is_left(stubs: Stubs, stack: Stack, clock: Clock) -> None:
     await stubs.add(parts(header("eve")))
     await keep(stubs, turns_days=1)

@@ -111,6 +111,20 @@ async def test_nothing_crosses_between_tenants_identities_persons_and_conversati
                 await check(other, whom, set() if whom[::2] == ("a", "a") else said[whom])
 
 
+async def test_a_person_whom_another_tenant_knows_is_not_known_and_becomes_another(stack: Stack) -> None:
+    async with serving(stack.settings()) as stubs:
+        for tenant in ("a", "b"):
+            await stubs.add(parts(header(tenant=tenant)))
+        await stubs.say(1, person="bob", tenant="b")
+        there = (await stubs.recall(person="bob", tenant="b")).person_generation
+        assert there
+        assert (await stubs.recall(person="bob", tenant="a")).person_generation == ""
+        await stubs.say(2, person="bob", tenant="a")
+        here = await stubs.recall(person="bob", tenant="a")
+        assert here.person_generation not in ("", there)
+        assert [turn.id for turn in here.turns] == ["turn-2"]
+
+
 async def test_media_of_an_identity_are_those_of_its_tenant_only(stack: Stack) -> None:
     async with serving(stack.settings()) as stubs:
         for tenant in ("acme", "shop"):

@@ -125,6 +125,35 @@ async def test_a_person_whom_another_tenant_knows_is_not_known_and_becomes_anoth
         assert [turn.id for turn in here.turns] == ["turn-2"]
 
 
+async def test_emotional_references_are_listed_for_their_tenant_only(stack: Stack) -> None:
+    async with serving(stack.settings()) as stubs:
+        for tenant in ("a", "b"):
+            await stubs.add(parts(header(tenant=tenant)))
+        for identity, name in (("", "sad"), ("ada", "angry")):
+            await put_emotion(stubs, WAV, tenant="b", identity=identity, name=name)
+        names: dict[tuple[str, str], list[str]] = {}
+        for tenant, identity in product(("a", "b"), ("", "ada")):
+            request = identities_pb2.ListEmotionReferencesRequest(tenant=tenant, identity=identity)
+            found = (await stubs.identities.ListEmotionReferences(request)).references
+            names[tenant, identity] = [reference.name for reference in found]
+        assert names == {("a", ""): [], ("a", "ada"): [], ("b", ""): ["sad"], ("b", "ada"): ["angry", "sad"]}
+
+
+async def test_records_of_erasures_are_listed_for_their_tenant_only(stack: Stack) -> None:
+    async with serving(stack.settings()) as stubs:
+        records: dict[str, str] = {}
+        for tenant in ("a", "b"):
+            await stubs.add(parts(header(tenant=tenant)))
+            await stubs.say(1, person="bob", tenant=tenant)
+            request = erasure_pb2.ErasePersonRequest(tenant=tenant, person="bob", asked_by="me")
+            records[tenant] = (await stubs.erasure.ErasePerson(request)).audit.id
+        for tenant, record in records.items():
+            listing = erasure_pb2.ListAuditsRequest(tenant=tenant)
+            assert [audit.id for audit in (await stubs.erasure.ListAudits(listing)).audits] == [record]
+        with refused(grpc.StatusCode.INVALID_ARGUMENT, "page_token: "):
+            await stubs.erasure.ListAudits(erasure_pb2.ListAuditsRequest(tenant="a", page_token=records["b"]))
+
+
 async def test_media_of_an_identity_are_those_of_its_tenant_only(stack: Stack) -> None:
     async with serving(stack.settings()) as stubs:
         for tenant in ("acme", "shop"):

@@ -26,6 +26,7 @@ from tests.support.memory import (
     PORTRAIT,
     USES,
     VOICE,
+    WAV,
     grants,
     header,
     parts,
@@ -101,6 +102,22 @@ async def test_conversations_of_more_turns_than_are_read_at_once_come_whole(
             came = await listed(stubs, tenant=OTHER, person="bob", conversation=talk)
             assert came == await listed(stubs, person="bob", conversation=talk)
             assert [turn.id for turn in came] == [f"turn-{number}" for number in (4, 3, 2, 1, 0)]
+
+
+async def test_an_archive_has_nothing_that_was_said_to_another_identity(stack: Stack) -> None:
+    async with serving(stack.settings()) as stubs:
+        for name in ("ada", "eve"):
+            await stubs.add(parts(header(name)))
+        await stubs.say(1, person="bob")
+        for number, person in ((2, "bob"), (3, "ann")):
+            await stubs.say(number, "eve", person=person)
+            await stubs.put_clip(
+                memory_pb2.CLIP_KIND_SPEECH, WAV, f"turn-{number}", identity="eve", person=person, conversation="talk"
+            )
+        archive = await exported(stubs)
+        names = [member.name for member in members(archive) if member.name.startswith("people/")]
+        assert names == ["people/p-bob/turns/000000"]
+        assert [f"question {number}".encode() in archive for number in (1, 2, 3)] == [True, False, False]
 
 
 async def test_any_program_unpacks_an_archive_and_nothing_in_it_was_made_by_a_model(stack: Stack) -> None:

@@ -76,6 +76,13 @@ async def test_the_erasure_of_their_tenant_brings_all_ready_identities_back_at_t
         assert await listed(stubs, tenant=TENANT_READY) == (["ada", "bob"], "")
 
 
+async def test_an_identity_of_another_tenant_takes_the_place_of_no_ready_one(stack: Stack) -> None:
+    async with serving(stack.settings()) as stubs:
+        await stubs.add(parts(header(tenant="shop")))
+    async with serving(stack.settings(), ready=READY) as stubs:
+        assert await listed(stubs, tenant=TENANT_READY) == (["ada", "bob"], "")
+
+
 async def test_nothing_stays_of_an_identity_of_another_tenant_that_is_named_like_a_ready_one(stack: Stack) -> None:
     async with serving(stack.settings(), ready=READY) as stubs:
         await stubs.add(parts(header(tenant="shop")))

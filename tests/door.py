@@ -68,10 +68,10 @@ class Door:
 
     @property
     def objects(self) -> dict[str, bytes]:
-        """Objects in the memory's storage, by key, but the records of erasures."""
+        """Objects in the memory's storage, by key, but the records of erasures and the mark."""
         media = self.folder / "media"
         found = {path.relative_to(media).as_posix(): path.read_bytes() for path in media.rglob("*") if path.is_file()}
-        return {key: content for key, content in found.items() if not key.startswith("erasures/")}
+        return {key: content for key, content in found.items() if not key.startswith(("erasures/", "store"))}
 
     async def kept(self) -> dict[str, Any]:
         """All rows, but those of tenants, which are made with the first call, and all objects."""

@@ -180,6 +180,10 @@ class Media:
         with suppress(NotReady):
             await self.delete(keys)
 
+    async def read(self, key: str) -> bytes | None:
+        """Return an object as it is, None when there is none."""
+        return await self._run(lambda: self.blobs.get(key))
+
     async def list(self, prefix: str) -> AsyncIterator[Sequence[Entry]]:
         """Yield the objects whose keys begin with `prefix`, some at a time."""
         entries = self.blobs.list(prefix)

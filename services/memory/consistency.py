@@ -9,6 +9,7 @@ from sqlalchemy import delete, func, select
 
 from services.common.errors import Damaged, InvalidRequest
 from services.memory.memory import Memory
+from services.memory.pairing import MARK, check_pair
 from services.memory.repositories.erasure import COPIES, COPY, Copy, brought_back
 from services.memory.schema import MEDIA, outbox, reference_files
 
@@ -51,6 +52,7 @@ async def check(memory: Memory, is_repairing: bool, erasures: Path | None) -> Fi
         is_repairing: Whether to delete what has lost its other half, and to erase again what a restore brought back.
         erasures: A folder with a copy of the records that lie below `erasures/` in object storage.
     """
+    await check_pair(memory.storage)
     storage, findings, read = memory.storage, Findings(is_repaired=is_repairing), memory.storage.media.blobs.get
     contents = {each.key: read(each.key) or b"" async for some in storage.media.list(COPIES) for each in some}
     contents |= _in_folder(erasures) if erasures else {}
@@ -61,7 +63,8 @@ async def check(memory: Memory, is_repairing: bool, erasures: Path | None) -> Fi
     if is_repairing and copies:
         await memory.erasure.replay(list(copies.values()))
         await memory.erasure.drain()
-    there = {each.key async for some in storage.media.list("") for each in some if not each.key.startswith(COPIES)}
+    listed = [each.key async for some in storage.media.list("") for each in some]
+    there = {key for key in listed if key != MARK and not key.startswith(COPIES)}
     named = {row[0] for row in await storage.rows("", select(outbox.c.key))}
     for table in MEDIA:
         keys = {row[0] for row in await storage.rows("", select(table.c.key))}

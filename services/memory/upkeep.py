@@ -15,6 +15,7 @@ from services.memory.blobs import make_folder, refuse_old_folder
 from services.memory.domain import TENANT_READY
 from services.memory.memory import Memory
 from services.memory.migrate import check_revision, migrate
+from services.memory.pairing import MARK, check_pair
 from services.memory.repositories.erasure import COPIES
 from services.memory.schema import MEDIA, examples, outbox, tasks, turn_embeddings, turns, users
 from services.memory.session import Session, by
@@ -87,6 +88,7 @@ class Upkeep:
             await database.tried(lambda: migrate(settings))
         await database.read("", _check_database)
         await self._storage.media.check()
+        await check_pair(self._storage)
         await self._memory.identities.add_ready(TENANT_READY, self._memory.ready)
         self._problem = ""
 
@@ -123,7 +125,8 @@ class Upkeep:
         """Delete objects that no row names and that no upload can still be writing; return how many."""
         deleted, old_s = 0, self._storage.clock() - self._orphan_s
         async for entries in self._storage.media.list(""):
-            keys = [each.key for each in entries if not each.key.startswith(COPIES) and each.modified_s < old_s]
+            old = [each.key for each in entries if each.modified_s < old_s]
+            keys = [key for key in old if key != MARK and not key.startswith(COPIES)]
             named = union_all(*(select(table.c.key).where(table.c.key.in_(keys)) for table in (*MEDIA, outbox)))
             known = {row[0] for row in await self._storage.rows("", named)}
             await self._storage.media.delete(orphans := [key for key in keys if key not in known])

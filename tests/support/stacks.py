@@ -33,14 +33,14 @@ class Stack:
 
     @property
     def objects(self) -> list[str]:
-        """The keys of all objects but the records of erasures."""
+        """The keys of all objects but the records of erasures and the mark."""
         if self.bucket:
             found = client_of(self.bucket).list_objects(self.bucket.name, recursive=True)
             keys = [each.object_name or "" for each in found]
         else:
             media = self.folder / "media"
             keys = [path.relative_to(media).as_posix() for path in media.rglob("*") if path.is_file()]
-        return sorted(key for key in keys if not key.startswith("erasures/"))
+        return sorted(key for key in keys if not key.startswith(("erasures/", "store")))
 
 
 def s3_variables(bucket: Bucket, endpoint: str = "") -> dict[str, str]:

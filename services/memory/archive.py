@@ -26,25 +26,16 @@ from services.memory.archive_import import GONE, Import
 from services.memory.domain import Example, Identity, Turn
 from services.memory.repositories.conversations import Conversations, with_clips
 from services.memory.repositories.examples import Examples
-from services.memory.repositories.identities import Identities
 from services.memory.schema import clips, conversations, emotion_references, examples, reference_files, turns, users
-from services.memory.session import Session, by
-from services.memory.storage import Storage
+from services.memory.session import Session, by, read_as
 
 
 class Archive:
     """Exports and imports identities; `drain` deletes the objects of rows that are gone."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        identities: Identities,
-        talks: Conversations,
-        examples: Examples,
-        drain: Callable[[], Awaitable[None]],
-    ) -> None:
-        self.storage, self.identities, self.talks, self.examples = storage, identities, talks, examples
-        self.drain = drain
+    def __init__(self, conversations: Conversations, examples: Examples, drain: Callable[[], Awaitable[None]]) -> None:
+        self.storage, self.identities = conversations.storage, conversations.identities
+        self._parts = conversations, examples, drain
 
     async def export(self, tenant: str, name: str) -> AsyncGenerator[bytes]:
         """Yield an identity as an archive, in pieces of at most 1 MiB; what is said meanwhile may be in it or not.
@@ -105,7 +96,7 @@ class Archive:
 
     def importing(self, tenant: str, name: str) -> Import:
         """Return an import that is given its members one by one."""
-        return Import(self.storage, self.identities, self.talks, self.examples, self.drain, tenant, name)
+        return Import(*self._parts, tenant, name)
 
     async def _members(self, tenant: str, identity: Identity) -> AsyncIterator[Member]:
         yield Member(ABOUT, ABOUTS.dump_json(described(identity)))
@@ -122,8 +113,8 @@ class Archive:
             content = await media.get(row.key, row.digest)
             yield Member(f"emotions/{row.generator}/{row.name}", content, row.media_type)
         own = await self._rows(tenant, examples, generation)
-        solved = (Example(row.user_text, row.user_emotion, row.reply_text) for row in own)
-        for member in in_lines("exemplars/", (EXAMPLES.dump_json(each, exclude={"id"}) for each in solved)):
+        solved = (EXAMPLES.dump_json(read_as(Example, row), exclude={"id"}) for row in own)
+        for member in in_lines("exemplars/", solved):
             yield member
         talked = select(conversations.c.user_id).where(conversations.c.identity_id == generation)
         for user in await self.storage.rows(tenant, select(users).where(users.c.id.in_(talked)).order_by(users.c.id)):
@@ -135,7 +126,7 @@ class Archive:
         key = tuple_(turns.c.conversation_id, turns.c.place)
         found = (
             select(turns, conversations.c.name.label("conversation"))
-            .join_from(turns, conversations, conversations.c.id == turns.c.conversation_id)
+            .join_from(turns, conversations)
             .where(conversations.c.identity_id == generation, conversations.c.user_id == user.id)
             .order_by(turns.c.conversation_id, turns.c.place)
             .limit(LINES_MAX)

@@ -1,7 +1,7 @@
 """Import of an identity out of the members of an archive."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -28,14 +28,12 @@ from services.memory.archive_format import (
     user_of,
     wrong,
 )
-from services.memory.blobs import new_key
-from services.memory.domain import Clip, ClipKind, File, Generator, Identity, Reference, Turn, digest_of
-from services.memory.repositories.conversations import Conversations
+from services.memory.domain import ClipKind, File, Generator, Identity, Reference, Turn
+from services.memory.repositories.conversations import Conversations, insert_clip
 from services.memory.repositories.examples import Examples
-from services.memory.repositories.identities import Identities
 from services.memory.schema import conversations, emotion_references, identities, reference_files, turns, users
 from services.memory.session import Session, by
-from services.memory.storage import Storage
+from services.memory.storage import Columns
 
 GONE = "its tenant was erased while it was imported, or that took more than an hour; import it again"
 
@@ -43,18 +41,17 @@ GONE = "its tenant was erased while it was imported, or that took more than an h
 class Import:
     """An import under way: its identity has no name, so that nobody finds it, until all of it is there."""
 
-    def __init__(  # the parts of a memory
+    def __init__(
         self,
-        storage: Storage,
-        identities: Identities,
-        talks: Conversations,
+        conversations: Conversations,
         examples: Examples,
         drain: Callable[[], Awaitable[None]],
         tenant: str,
         name: str,
     ) -> None:
-        self._storage, self._identities, self._talks, self._solved = storage, identities, talks, examples
-        self._drain, self._tenant, self._name = drain, tenant, name
+        self._storage, self._identities = conversations.storage, conversations.identities
+        self._conversations, self._solved, self._drain = conversations, examples, drain
+        self._tenant, self._name = tenant, name
         self._identity: Identity | None = None
         self._format, self._stage, self._next_version = VERSION, 0, 1
         self._missing: dict[str, Reference] = {}
@@ -200,12 +197,12 @@ class Import:
     async def _media(self, table: Table, content: bytes, **about: Any) -> None:
         """Keep an object of the identity and its row."""
         assert self._identity
-        whose, digest = {"identity_id": self._identity.generation}, digest_of(content)
-        key, now_s = new_key(self._tenant, f"identities/{self._identity.generation}", digest), self._storage.clock()
-        media = {"key": key, "digest": digest, "size_bytes": len(content), "created_at_s": now_s}
-        await self._storage.keep(
-            self._tenant, [(key, content)], lambda session: session.add(table, **media, **whose, **about)
-        )
+        identity_id = self._identity.generation
+
+        async def work(session: Session, media: Sequence[Columns]) -> None:
+            await session.add(table, identity_id=identity_id, **media[0], **about)
+
+        await self._storage.keep(self._tenant, f"identities/{identity_id}", [content], work)
 
     async def _examples(self, member: Member) -> None:
         assert self._identity
@@ -215,15 +212,16 @@ class Import:
 
     async def _turns(self, member: Member, person: str) -> None:
         assert self._identity
-        identity_id, talks = self._identity.generation, self._talks
+        identity_id, kept = self._identity.generation, self._conversations
         said = [self._read(member, person, each) for each in read_lines(member, SAID_TURNS)]
-        pairs = list(zip(said, await talks.embedding.of_all([turn.user_text for turn in said]), strict=True))
+        vectors = await kept.embedding.of_all([turn.user_text for turn in said])
+        pairs = list(zip(said, vectors, strict=True))
 
         async def work(session: Session) -> None:
-            user_id = await talks.insert_user(session, *user_of(person))
+            user_id = await kept.insert_user(session, *user_of(person))
             self._users.add(user_id)
             for conversation, group in groupby(pairs, lambda pair: pair[0].conversation):
-                await talks.append(session, identity_id, user_id, conversation, list(group))
+                await kept.append(session, identity_id, user_id, conversation, list(group))
 
         await self._storage.write(self._tenant, work)
 
@@ -247,7 +245,7 @@ class Import:
         generation, (user_kind, user) = self._identity.generation, user_of(person)
         found = (
             select(turns.c.pk)
-            .join_from(turns, conversations, conversations.c.id == turns.c.conversation_id)
+            .join_from(turns, conversations)
             .join(users, users.c.id == conversations.c.user_id)
             .where(by(conversations, identity_id=generation, name=conversation), by(users, kind=user_kind, name=user))
             .where(turns.c.id == turn_id)
@@ -255,7 +253,8 @@ class Import:
         if not (rows := await self._storage.rows(self._tenant, found)):
             raise wrong(f"its member {member.name!r} is of a turn that does not stand before it")
         checks.check_clip(kind, member.content)
-        clip = Clip(kind, digest_of(member.content), len(member.content))
-        pk, keep = rows[0].pk, self._talks.insert_clip
-        key = new_key(self._tenant, f"turns/{pk}", clip.digest)
-        await self._storage.keep(self._tenant, [(key, member.content)], lambda session: keep(session, pk, clip, key))
+
+        async def work(session: Session, media: Sequence[Columns]) -> None:
+            await insert_clip(session, rows[0].pk, kind, *media)
+
+        await self._storage.keep(self._tenant, f"turns/{rows[0].pk}", [member.content], work)

@@ -233,6 +233,15 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class ConversationKey:
+    """Names that tell a conversation from others; no user is one who is known in this conversation only."""
+
+    identity: str
+    user: str
+    conversation: str
+
+
+@dataclass(frozen=True)
 class Recalled:
     """The generations of identity and user that were recalled for a turn; empty means any."""
 

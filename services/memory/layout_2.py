@@ -9,6 +9,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from typing import Any
 from services.common.errors import AlreadyExists, Damaged, FailedPrecondition
 from services.common.tar import Member
 from services.memory.archive_format import ABOUT, LINES_MAX, earlier
-from services.memory.blobs import Blobs, FolderBlobs, new_key
+from services.memory.blobs import Blobs, FolderBlobs
 from services.memory.domain import EmotionBank, Example, Generator, Identity, Retention, digest_of
 from services.memory.memory import Memory
+from services.memory.repositories.identities import source_of
 from services.memory.s3 import S3Blobs
-from services.memory.schema import audits, derived_data, removed_identities
+from services.memory.schema import audits, removed_identities
 from services.memory.session import Session
 from services.memory.settings import MemorySettings
 
@@ -194,28 +196,14 @@ def _person(store: Store, folder: str, name: str) -> Iterator[Member]:
 
 
 async def _derived(memory: Memory, store: Store, tenant: str, identity: Identity, folder: str) -> None:
-    """Bring in what models derived from the files that the identity still has."""
+    """Bring in what models derived from the files that the identity still has, for uses that are allowed."""
     for key in store.keys(f"{folder}derived/"):
         kind, (source, _, model_digest) = key.split("/")[-2], _name(key).partition("-")
-        if source not in _sources([each.digest for each in identity.references if each.kind == kind]):
-            continue
-        content, now_s = store.content(key), memory.storage.clock()
-        digest = digest_of(content)
-        stored = new_key(tenant, f"identities/{identity.generation}", digest)
-        media = {"key": stored, "digest": digest, "size_bytes": len(content), "created_at_s": now_s}
-        about = {"kind": kind, "source": source, "model_digest": model_digest, "identity_id": identity.generation}
-        row = media | about
-        await memory.storage.keep(
-            tenant,
-            [(stored, content)],
-            lambda session, row=row: session.add(derived_data, **row),  # type: ignore[misc]
-        )
-
-
-def _sources(digests: Sequence[str]) -> set[str]:
-    """Return the digests under which is kept what was derived from some of these files, in their order."""
-    several = (some for count in range(2, len(digests) + 1) for some in combinations(digests, count))
-    return {*digests, *(digest_of("".join(some).encode()) for some in several)}
+        digests = [each.digest for each in identity.references if each.kind == kind]
+        some = (each for count in range(1, len(digests) + 1) for each in combinations(digests, count))
+        if files := next((each for each in some if source_of(each) == source), None):
+            with suppress(FailedPrecondition):
+                await memory.references.keep_derived(tenant, identity.id, files, model_digest, store.content(key))
 
 
 def _emotions(store: Store, folder: str) -> Iterator[Member]:

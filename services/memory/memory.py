@@ -57,8 +57,8 @@ class Memory:
         self.recaller = Recaller(storage, self.identities, self.references, keep_s)
         self.retentions = Retentions(storage)
         self.erasure = Erasure(storage, [each.id for each in ready], keep_s, self._drop)
-        self.archive = Archive(storage, self.identities, self.conversations, self.examples, self.erasure.drain)
-        self.research = Research(storage, self.identities, self.conversations, settings.pseudonym_key)
+        self.archive = Archive(self.conversations, self.examples, self.erasure.drain)
+        self.research = Research(storage, self.conversations, settings.pseudonym_key)
         caches = self.embedding.cache, self.searcher.cache, self.identities.cache, self.references.cache
         self._expiring = [cache.expire for cache in (*caches, self.recaller.identities, self.recaller.turns)]
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 from cachetools import TTLCache
@@ -12,9 +13,10 @@ from services.common.errors import DeadlineExceeded, NotFound, NotReady
 from services.memory import metrics
 from services.memory.checks import check_id
 from services.memory.consent import allowed, check_uses, require
-from services.memory.domain import BANK_DEFAULT, EmotionBank, Identity, Recollection, Turn, Use
-from services.memory.repositories.conversations import HEAD, brief, fitting, user_key
+from services.memory.domain import BANK_DEFAULT, ConversationKey, EmotionBank, Identity, Recollection, Turn, Use
+from services.memory.repositories.conversations import HEAD, brief, size_of, user_of
 from services.memory.repositories.identities import Identities, default_bank, unknown
+from services.memory.repositories.pages import fitting
 from services.memory.repositories.references import References
 from services.memory.session import Session
 from services.memory.storage import Storage
@@ -40,7 +42,7 @@ class Recaller:
         self.turns: TTLCache[tuple[Any, ...], tuple[Sequence[Turn], str]] = TTLCache(1000, keep_s)
 
     async def recall(
-        self, tenant: str, name: str, user: str, conversation: str, turns_max: int, uses: Collection[str] = ()
+        self, tenant: str, key: ConversationKey, turns_max: int, uses: Collection[str] = ()
     ) -> Recollection:
         """Return an identity with its emotion bank, the last turns of a conversation, and its mood.
 
@@ -50,23 +52,24 @@ class Recaller:
             NotFound: The identity is unknown.
             FailedPrecondition: Its permissions lack one of `uses`.
         """
-        check_id("identity", name)
+        check_id("identity", key.identity)
         check_uses("uses", uses)
-        kind, who = user_key(user, conversation) if user or conversation else ("", "")
+        kind, user = user_of(key) if key.user or key.conversation else ("", "")
         count = min(max(turns_max, FELT_TURNS), TURNS_MAX)
-        values = {"tenant": tenant, "identity": name, "kind": kind, "user": who, "conversation": conversation}
-        names, talk, stale_s = (tenant, name), (tenant, name, user, conversation, count), 0.0
+        values = {**asdict(key), "tenant": tenant, "kind": kind, "user": user, "count": count}
+        names, stale_s = (tenant, key.identity), 0.0
+        asked = names, key, count
         try:
             async with _patience(names in self.identities):
-                rows = await self._storage.rows(tenant, HEAD, {**values, "count": count})
+                rows = await self._storage.rows(tenant, HEAD, values)
                 if not rows:
-                    raise unknown(name)
-                identity, bank = await self._identity(tenant, name, rows[0])
-            said = fitting([row for row in reversed(rows) if row.pk is not None])
-            turns: Sequence[Turn] = [brief(row, conversation) for row in reversed(said)]
+                    raise unknown(key.identity)
+                identity, bank = await self._identity(tenant, key.identity, rows[0])
+            said = fitting([row for row in reversed(rows) if row.pk is not None], size_of)
+            turns: Sequence[Turn] = [brief(row, key.conversation) for row in reversed(said)]
             user_id = rows[0].user_id or ""
             self.identities[names] = self._storage.clock(), identity, bank
-            self.turns[talk] = turns, user_id
+            self.turns[asked] = turns, user_id
         except NotFound:
             self.identities.pop(names, None)
             raise
@@ -74,7 +77,7 @@ class Recaller:
             if (cached := self.identities.get(names)) is None:
                 raise
             known_s, identity, bank = cached
-            turns, user_id = self.turns.get(talk, ([], ""))
+            turns, user_id = self.turns.get(asked, ([], ""))
             stale_s = max(self._storage.clock() - known_s, 0.001)
             metrics.STALE_READS.inc()
         now_s = self._storage.clock()
@@ -97,7 +100,9 @@ class Recaller:
     def drop(self, ids: Collection[str]) -> None:
         """Drop what is cached of identities and users with these ids."""
         gone = {names for names, (_, identity, _) in self.identities.items() if identity.generation in ids}
-        for talk in [talk for talk, (_, user_id) in self.turns.items() if talk[:2] in gone or user_id in ids]:
+        for talk in [
+            talk for talk, (_, user_id) in self.turns.items() if (talk[0], talk[1].identity) in gone or user_id in ids
+        ]:
             self.turns.pop(talk, None)
         for names in gone:
             self.identities.pop(names, None)

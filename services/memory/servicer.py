@@ -63,8 +63,8 @@ def _clip(request: Any, path: str = "") -> domain.ClipKind:
     return choice(f"{path}kind", domain.ClipKind, _CLIPS, request.kind)
 
 
-def _talk(request: Any) -> tuple[str, str, str, str]:
-    return request.tenant, request.identity, request.person, request.conversation
+def _conversation(request: Any) -> tuple[str, domain.ConversationKey]:
+    return request.tenant, domain.ConversationKey(request.identity, request.person, request.conversation)
 
 
 def _sought(request: Any) -> domain.Sought:
@@ -89,14 +89,14 @@ def _grants(grants: Any) -> tuple[domain.Grant, ...]:
 _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
     "GetStore": lambda m, r: m.store(),
     "Recall": lambda m, r: m.recaller.recall(
-        *_talk(r), r.turns_max if r.HasField("turns_max") else TURNS_DEFAULT, tuple(r.uses)
+        *_conversation(r), r.turns_max if r.HasField("turns_max") else TURNS_DEFAULT, tuple(r.uses)
     ),
-    "Search": lambda m, r: m.conversations.search(*_talk(r), _sought(r)),
+    "Search": lambda m, r: m.conversations.search(*_conversation(r), _sought(r)),
     "Remember": lambda m, r: m.conversations.remember(
-        *_talk(r), _remembered(r), domain.Recalled(r.identity_generation, r.person_generation)
+        *_conversation(r), _remembered(r), domain.Recalled(r.identity_generation, r.person_generation)
     ),
-    "ListTurns": lambda m, r: m.conversations.page(*_talk(r), *_page(r)),
-    "PutTimings": lambda m, r: m.conversations.put_timings(*_talk(r), r.turn, dict(r.timings_s)),
+    "ListTurns": lambda m, r: m.conversations.page(*_conversation(r), *_page(r)),
+    "PutTimings": lambda m, r: m.conversations.put_timings(*_conversation(r), r.turn, dict(r.timings_s)),
     "GetIdentity": lambda m, r: m.identities.get(r.tenant, r.identity, r.version),
     "ListIdentities": lambda m, r: m.identities.page(r.tenant, *_page(r)),
     "PutEmotionBank": lambda m, r: m.identities.put_bank(r.tenant, received(domain.EmotionBank, _present(r, "bank"))),
@@ -123,12 +123,12 @@ _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
         r.tenant, _filter(r), choice("group", domain.TurnGroup, _GROUPS, r.group), r.bucket_s
     ),
     "RateTurn": lambda m, r: m.research.rate(
-        r.tenant, r.identity, r.user, r.conversation, r.turn, received(domain.Rating, _present(r, "rating"))
+        r.tenant, received(domain.ConversationKey, r), r.turn, received(domain.Rating, _present(r, "rating"))
     ),
 }
 
 _READ: dict[str, Callable[[Memory, Any], Awaitable[bytes | tuple[domain.EmotionReference, bytes]]]] = {
-    "GetClip": lambda m, r: m.conversations.clip(*_talk(r), r.turn, _clip(r)),
+    "GetClip": lambda m, r: m.conversations.clip(*_conversation(r), r.turn, _clip(r)),
     "GetReference": lambda m, r: m.recaller.reference(r.tenant, r.identity, r.digest),
     "GetDerived": lambda m, r: m.references.derived(r.tenant, r.identity, tuple(r.reference_digests), r.model_digest),
     "GetEmotionReference": lambda m, r: m.references.emotion(r.tenant, r.identity, _generator(r), r.name),
@@ -143,7 +143,7 @@ _PUT: dict[str, tuple[int, Callable[[Any], Any], Callable[[Memory, Any, bytes], 
     "PutClip": (
         CLIP_BYTES_MAX,
         lambda h: _clip(h, "header."),
-        lambda m, h, content: m.conversations.put_clip(*_talk(h), h.turn, _clip(h), content),
+        lambda m, h, content: m.conversations.put_clip(*_conversation(h), h.turn, _clip(h), content),
     ),
     "PutDerived": (
         DERIVED_BYTES_MAX,

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
+from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Executable, Row, Table, and_, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.memory.schema import requests, tenants
+
+Value = TypeVar("Value")
 
 
 class InterferedError(Exception):
@@ -102,3 +106,14 @@ def by(table: Table, **values: Any) -> ColumnElement[bool]:
     return and_(
         *(table.c[name].is_(None) if value is None else table.c[name] == value for name, value in values.items())
     )
+
+
+def read_as(kind: type[Value], row: Any, **others: Any) -> Value:
+    """Return a dataclass of the columns that have its fields' names; `others` are fields without a column."""
+    value: Value = _adapter(kind).validate_python({**row._mapping, **others})  # type: ignore[arg-type]
+    return value
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

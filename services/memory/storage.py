@@ -4,14 +4,20 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from services.common.errors import DeadlineExceeded, NotReady
-from services.memory.blobs import Media
+from services.memory.blobs import Media, new_key
 from services.memory.database import Database
+from services.memory.domain import digest_of
 from services.memory.session import Session
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+Columns = dict[str, Any]
+Keeping = Callable[[Session, Sequence[Columns]], Awaitable[Result]]
 
 
 class Storage:
@@ -23,11 +29,12 @@ class Storage:
         self.rows, self.run = database.rows, database.run
         self._works: set[asyncio.Task[Any]] = set()
 
-    async def keep(
-        self, tenant: str, objects: Sequence[tuple[str, bytes]], work: Callable[[Session], Awaitable[Result]]
-    ) -> Result:
-        """Write objects, then the rows that name them; objects without rows go again, at the latest with a sweep."""
-        return await self.finished(self._keep(tenant, objects, work))
+    async def keep(self, tenant: str, owner: str, contents: Sequence[bytes], work: Keeping[Result]) -> Result:
+        """Write contents as objects of an owner ("identities/<id>"), then the rows that name them.
+
+        `work` is given the columns of such a row for each. Objects without rows go again, at the latest with a sweep.
+        """
+        return await self.finished(self._keep(tenant, owner, contents, work))
 
     async def finished(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Return what `work` returns. When the caller is cancelled, however often, its end is waited for first."""
@@ -51,15 +58,42 @@ class Storage:
         self.media.close()
         await self.database.close()
 
-    async def _keep(
-        self, tenant: str, objects: Sequence[tuple[str, bytes]], work: Callable[[Session], Awaitable[Result]]
-    ) -> Result:
+    async def _keep(self, tenant: str, owner: str, contents: Sequence[bytes], work: Keeping[Result]) -> Result:
+        media: list[Columns] = []
+        for content in contents:
+            digest = digest_of(content)
+            key = new_key(tenant, owner, digest)
+            media.append({"key": key, "digest": digest, "size_bytes": len(content), "created_at_s": self.clock()})
         try:
-            for key, content in objects:
-                await self.media.put(key, content)
-            return await self.write(tenant, work)
+            for columns, content in zip(media, contents, strict=True):
+                await self.media.put(columns["key"], content)
+            return await self.write(tenant, lambda session: work(session, media))
         except (NotReady, DeadlineExceeded):
             raise  # The rows may be there.
         except Exception:
-            await self.media.discard([key for key, _ in objects])
+            await self.media.discard([columns["key"] for columns in media])
             raise
+
+
+Method = Callable[Concatenate[Any, Session, Arguments], Awaitable[Result]]
+Transaction = Callable[Concatenate[Any, str, Arguments], Coroutine[Any, Any, Result]]
+
+
+def reading(method: Method[Arguments, Result]) -> Transaction[Arguments, Result]:
+    """Run a repository's method in a reading transaction; callers name a tenant where it takes a session."""
+
+    @wraps(method)
+    async def run(self: Any, tenant: str, /, *args: Arguments.args, **options: Arguments.kwargs) -> Any:
+        return await self.storage.read(tenant, lambda session: method(self, session, *args, **options))
+
+    return run
+
+
+def writing(method: Method[Arguments, Result]) -> Transaction[Arguments, Result]:
+    """Run a repository's method in a writing transaction; callers name a tenant where it takes a session."""
+
+    @wraps(method)
+    async def run(self: Any, tenant: str, /, *args: Arguments.args, **options: Arguments.kwargs) -> Any:
+        return await self.storage.write(tenant, lambda session: method(self, session, *args, **options))
+
+    return run

@@ -2,18 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, union_all, update
+from sqlalchemy import ColumnElement, Table, delete, exists, func, literal, select, tuple_, union_all, update
 
 from services.common.errors import InvalidRequest, NotFound, ServiceError
 from services.memory import metrics
 from services.memory.blobs import LISTED_AT_ONCE
 from services.memory.checks import check_handle, check_id, check_line
 from services.memory.domain import TENANT_READY, Audit, Erased
+from services.memory.repositories.pages import page_of
 from services.memory.schema import (
     audits,
     clips,
@@ -34,8 +35,8 @@ from services.memory.schema import (
     turns,
     users,
 )
-from services.memory.session import Session, by
-from services.memory.storage import Storage
+from services.memory.session import Session, by, read_as
+from services.memory.storage import Storage, reading
 
 GONE_LATER_S = 70.0
 """Other services cache for a minute after their last use; ten seconds are for whoever tidies up."""
@@ -63,7 +64,7 @@ class Copy:
     erased_ids: tuple[str, ...]
 
 
-COPY, _AUDITS = TypeAdapter(Copy), TypeAdapter(Audit)
+COPY = TypeAdapter(Copy)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Erasure:
     def __init__(
         self, storage: Storage, ready: Collection[str], keep_s: float, drop: Callable[[Collection[str]], None]
     ) -> None:
-        self._storage, self._ready, self._keep_s, self._drop = storage, ready, keep_s, drop
+        self.storage, self._ready, self._keep_s, self._drop = storage, ready, keep_s, drop
 
     async def identity(self, tenant: str, name: str, asked_by: str) -> Audit:
         """Erase an identity with all that was kept of it; `NotFound` when it is unknown."""
@@ -109,41 +110,35 @@ class Erasure:
         """Erase a tenant with all that was kept of it, but the records of erasures; `NotFound` when it is unknown."""
         return await self._erase(tenant, asked_by, _tenant)
 
-    async def page(self, tenant: str, page_size: int, after: str) -> tuple[list[Audit], str]:
+    @reading
+    async def page(self, session: Session, page_size: int, after: str) -> tuple[list[Audit], str]:
         """Return records, the newest first, and what the next page is after."""
-        columns = audits.c
-
-        async def work(session: Session) -> Sequence[Any]:
-            found = select(audits).where(session.mine(audits))
-            if after:
-                last = await session.find(audits, id=after[:32]) if after.isalnum() else None
-                if last is None:
-                    raise InvalidRequest("page_token", f"{after[:80]!a} is none; use what the last page returned")
-                is_as_old = (columns.begun_at_s == last.begun_at_s) & (columns.id < after)
-                found = found.where((columns.begun_at_s < last.begun_at_s) | is_as_old)
-            return await session.rows(found.order_by(columns.begun_at_s.desc(), columns.id.desc()).limit(page_size + 1))
-
-        rows = await self._storage.read(tenant, work)
-        page = [audit_of(row) for row in rows[:page_size]]
-        return page, page[-1].id if len(rows) > page_size else ""
+        begun_at_s, key = audits.c.begun_at_s, audits.c.id
+        found = select(audits).where(session.mine(audits)).order_by(begun_at_s.desc(), key.desc())
+        if after:
+            if not after.isalnum() or (last := await session.find(audits, id=after[:32])) is None:
+                raise InvalidRequest("page_token", f"{after[:80]!a} is none; use what the last page returned")
+            found = found.where(tuple_(begun_at_s, key) < (last.begun_at_s, last.id))
+        rows = await session.rows(found.limit(page_size + 1))
+        return page_of([read_as(Audit, row) for row in rows], page_size, lambda audit: audit.id)
 
     async def drain(self) -> None:
         """Delete the objects of rows that are gone, and finish the records of erasures that waited for that."""
         found = select(outbox.c.id, outbox.c.key).order_by(outbox.c.id).limit(LISTED_AT_ONCE)
-        while rows := await self._storage.rows("", found):
+        while rows := await self.storage.rows("", found):
             metrics.OUTBOX.set(len(rows))
-            await self._storage.media.delete([row.key for row in rows])
-            await self._storage.run("", delete(outbox).where(outbox.c.id.in_([row.id for row in rows])))
+            await self.storage.media.delete([row.key for row in rows])
+            await self.storage.run("", delete(outbox).where(outbox.c.id.in_([row.id for row in rows])))
         metrics.OUTBOX.set(0)
-        now_s = self._storage.clock()
+        now_s = self.storage.clock()
         waits, gone_s = exists().where(outbox.c.audit_id == audits.c.id), now_s + self._keep_s + GONE_LATER_S
         open_ = update(audits).where(audits.c.done_at_s == 0, ~waits)
-        await self._storage.run("", open_.values(done_at_s=now_s, caches_gone_by_s=gone_s))
+        await self.storage.run("", open_.values(done_at_s=now_s, caches_gone_by_s=gone_s))
         new = select(audits).where(audits.c.done_at_s > 0, audits.c.is_copied.is_(False)).limit(LISTED_AT_ONCE)
-        for row in await self._storage.rows("", new):
-            copy = Copy(row.tenant, audit_of(row), tuple(row.erased_ids))
-            await self._storage.media.put(f"{COPIES}{row.tenant}/{row.id}", COPY.dump_json(copy))
-            await self._storage.run("", update(audits).where(audits.c.id == row.id).values(is_copied=True))
+        for row in await self.storage.rows("", new):
+            copy = Copy(row.tenant, read_as(Audit, row), tuple(row.erased_ids))
+            await self.storage.media.put(f"{COPIES}{row.tenant}/{row.id}", COPY.dump_json(copy))
+            await self.storage.run("", update(audits).where(audits.c.id == row.id).values(is_copied=True))
 
     async def replay(self, copies: Sequence[Copy]) -> None:
         """Erase again what a restored backup brought back, and insert the records that it lacks."""
@@ -157,11 +152,11 @@ class Erasure:
                     await session.add_new(removed_identities, tenant=copy.tenant, name=name)
                 await session.add_new(audits, **row_of(copy))
 
-        await self._storage.write("", work)
+        await self.storage.write("", work)
 
     async def _erase(self, tenant: str, asked_by: str, find: Callable[[Session], Awaitable[_Subject]]) -> Audit:
         check_line("asked_by", asked_by, 100)
-        now_s = self._storage.clock()
+        now_s = self.storage.clock()
 
         async def work(session: Session) -> tuple[str, tuple[str, ...]]:
             if done := await session.outcome():
@@ -188,12 +183,12 @@ class Erasure:
             await session.record(audit.id, now_s)
             return audit.id, subject.ids
 
-        audit_id, ids = await self._storage.write(tenant, work)
+        audit_id, ids = await self.storage.write(tenant, work)
         self._drop(ids)
         with suppress(ServiceError):  # The record stays open then; every replica's upkeep goes on.
             await self.drain()
-        await self._storage.database.forget_deleted()
-        return audit_of(await self._storage.read(tenant, lambda session: session.find(audits, id=audit_id)))
+        await self.storage.database.forget_deleted()
+        return read_as(Audit, await self.storage.read(tenant, lambda session: session.find(audits, id=audit_id)))
 
 
 async def _identity(session: Session, name: str) -> _Subject:
@@ -257,8 +252,3 @@ def row_of(copy: Copy) -> dict[str, Any]:
     """Return the row of a record."""
     document = COPY.dump_python(copy, mode="json")
     return {"tenant": copy.tenant, "erased_ids": document["erased_ids"], **document["audit"]}
-
-
-def audit_of(row: Any) -> Audit:
-    """Return the record of a row."""
-    return _AUDITS.validate_python({each.name: getattr(row, each.name) for each in fields(Audit)})

@@ -11,10 +11,11 @@ from services.memory.checks import check, check_handle
 from services.memory.domain import Example, ExampleHit, Sought, digest_of
 from services.memory.embedding import Embedding, Vectors
 from services.memory.repositories.identities import Identities
+from services.memory.repositories.pages import page_of
 from services.memory.schema import examples
 from services.memory.search import Searcher, Wanted
-from services.memory.session import Session
-from services.memory.storage import Storage
+from services.memory.session import Session, read_as
+from services.memory.storage import Storage, reading, writing
 
 AT_ONCE_MAX = 200
 """Most examples in one call."""
@@ -24,7 +25,7 @@ class Examples:
     """Examples of identities, and of tenants. Methods raise `NotFound` when the identity is unknown."""
 
     def __init__(self, storage: Storage, identities: Identities, embedding: Embedding, searcher: Searcher) -> None:
-        self._storage, self._identities = storage, identities
+        self.storage, self.identities = storage, identities
         self._embedding, self._searcher = embedding, searcher
 
     async def put(self, tenant: str, name: str, new: Sequence[Example]) -> list[str]:
@@ -36,7 +37,7 @@ class Examples:
             await session.ensure_tenant()
             return await self.insert(session, owner, new, vectors)
 
-        return await self._storage.write(tenant, work)
+        return await self.storage.write(tenant, work)
 
     async def vectors(self, new: Sequence[Example]) -> list[Vectors]:
         """Check examples and return their vectors."""
@@ -56,27 +57,22 @@ class Examples:
         """Insert those that the owner lacks and return the ids of all."""
         ids = []
         for example, vector in zip(new, vectors, strict=True):
-            said = {"user_text": example.user_text, "user_emotion": example.user_emotion}
-            said["reply_text"] = example.reply_text
+            said = {name: getattr(example, name) for name in ("user_text", "user_emotion", "reply_text")}
             mine: dict[str, Any] = {"identity_id": owner, "fingerprint": digest_of("\0".join(said.values()).encode())}
             found = {"vector": vector, "model_digest": self._embedding.digest}
             await session.add_new(examples, id=uuid4().hex, tenant=session.tenant, **said, **mine, **found)
             ids.append((await session.find(examples, **mine)).id)
         return ids
 
-    async def page(self, tenant: str, name: str, page_size: int, after: str) -> tuple[list[Example], str]:
+    @reading
+    async def page(self, session: Session, name: str, page_size: int, after: str) -> tuple[list[Example], str]:
         """Return at most `page_size` examples by id, those behind `after`, and what the next page is after."""
         if after:
             check_handle("page_token", after)
-
-        async def work(session: Session) -> Sequence[Any]:
-            mine = session.mine(examples, identity_id=await self._owner(session, name))
-            found = select(examples).where(mine, examples.c.id > after)
-            return await session.rows(found.order_by(examples.c.id).limit(page_size + 1))
-
-        rows = await self._storage.read(tenant, work)
-        page = [_example(row) for row in rows[:page_size]]
-        return page, page[-1].id if len(rows) > page_size else ""
+        mine = session.mine(examples, identity_id=await self._owner(session, name))
+        found = select(examples).where(mine, examples.c.id > after).order_by(examples.c.id).limit(page_size + 1)
+        rows = [read_as(Example, row) for row in await session.rows(found)]
+        return page_of(rows, page_size, lambda example: example.id)
 
     async def search(self, tenant: str, name: str, sought: Sought) -> list[ExampleHit]:
         """Return the examples whose message is most like a text, of the identity and of its tenant, nearest first."""
@@ -95,30 +91,23 @@ class Examples:
             by_id = {row.id: row for row in await session.rows(select(examples).where(session.mine(examples), ids))}
             hits: dict[str, ExampleHit] = {}
             for each, similarity in found:
-                hits.setdefault(by_id[each].fingerprint, ExampleHit(_example(by_id[each]), similarity))
+                hits.setdefault(by_id[each].fingerprint, ExampleHit(read_as(Example, by_id[each]), similarity))
             return list(hits.values())[: sought.hits_max]
 
-        return await self._storage.read(tenant, work)
+        return await self.storage.read(tenant, work)
 
-    async def remove(self, tenant: str, name: str, ids: Sequence[str]) -> int:
+    @writing
+    async def remove(self, session: Session, name: str, ids: Sequence[str]) -> int:
         """Remove examples and return how many there were."""
         if not 1 <= len(ids) <= AT_ONCE_MAX:
             raise InvalidRequest("ids", f"{len(ids)} of them; send 1 to {AT_ONCE_MAX}")
         for place, each in enumerate(ids):
             check_handle(f"ids[{place}]", each)
-
-        async def work(session: Session) -> int:
-            if (done := await session.outcome()) is not None:
-                return int(done)
-            removed = await session.drop(examples, examples.c.id.in_(ids), identity_id=await self._owner(session, name))
-            await session.record(removed, self._storage.clock())
-            return removed
-
-        return await self._storage.write(tenant, work)
+        if (done := await session.outcome()) is not None:
+            return int(done)
+        removed = await session.drop(examples, examples.c.id.in_(ids), identity_id=await self._owner(session, name))
+        await session.record(removed, self.storage.clock())
+        return removed
 
     async def _owner(self, session: Session, name: str) -> str | None:
-        return (await self._identities.found(session, name)).generation if name else None
-
-
-def _example(row: Any) -> Example:
-    return Example(row.user_text, row.user_emotion, row.reply_text, row.id)
+        return (await self.identities.found(session, name)).generation if name else None

@@ -1,16 +1,16 @@
 """Identities, their versions and permissions, and emotion banks."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import uuid4
 
 from cachetools import TTLCache
-from sqlalchemy import or_, select, tuple_
+from sqlalchemy import Table, or_, select, tuple_
 
 import emotions
 from services.common.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
-from services.memory.blobs import new_key
 from services.memory.checks import (
     FILES_MAX,
     came,
@@ -35,6 +35,7 @@ from services.memory.domain import (
     Use,
     digest_of,
 )
+from services.memory.repositories.pages import page_of
 from services.memory.schema import (
     derived_data,
     emotion_banks,
@@ -45,18 +46,15 @@ from services.memory.schema import (
     removed_identities,
     version_references,
 )
-from services.memory.session import Session, by
-from services.memory.storage import Storage
-
-PAGE_BYTES_MAX = 2**20
-"""A page of identities ends early when it is larger: it must fit into one message."""
+from services.memory.session import Session, by, read_as
+from services.memory.storage import Columns, Storage, reading, writing
 
 
 class Identities:
     """Identities of all tenants. A version never changes, and is cached for `keep_s` seconds."""
 
     def __init__(self, storage: Storage, keep_s: float) -> None:
-        self._storage = storage
+        self.storage = storage
         self.cache: TTLCache[tuple[str, int], Identity] = TTLCache(1000, keep_s)
 
     async def found(self, session: Session, name: str, uses: Collection[str] = ()) -> Identity:
@@ -71,7 +69,7 @@ class Identities:
         if (head := await session.find(identities, name=name)) is None:
             raise unknown(name)
         identity = await self.version(session, name, head.id, head.version)
-        require(identity, uses, self._storage.clock())
+        require(identity, uses, self.storage.clock())
         return identity
 
     async def version(self, session: Session, name: str, identity_id: str, version: int) -> Identity:
@@ -82,62 +80,43 @@ class Identities:
 
     async def versions(self, session: Session, wanted: Sequence[tuple[str, str, int]]) -> list[Identity]:
         """Return versions of identities, given as (name, id, version)."""
+        names = {key: name for name, key, _ in wanted}
         found = {(key, version): self.cache.get((key, version)) for _, key, version in wanted}
-        missing, names = [key for key, known in found.items() if known is None], {key: name for name, key, _ in wanted}
-        parts: list[list[Any]] = []
-        for table in (identity_versions, version_references, permissions) if missing else ():
-            pairs = tuple_(table.c.identity_id, table.c.version).in_(missing)
-            order = [table.c.position] if "position" in table.c else []
-            rows = await session.rows(select(table).where(session.mine(table), pairs).order_by(*order))
-            parts.append([row._mapping for row in rows])
-        for row in parts[0] if parts else ():
-            key = row["identity_id"], row["version"]
-            files, grants = (
-                [each for each in part if (each["identity_id"], each["version"]) == key] for part in parts[1:]
-            )
-            references = (replace(_read(Reference, each), kind=ReferenceKind(each["kind"])) for each in files)
-            self.cache[key] = found[key] = Identity(
-                names[key[0]],
-                _read(Profile, row),
-                tuple(references),
-                tuple(_read(Grant, each) for each in grants),
-                row["emotion_bank"],
-                key[1],
-                row["changed_at_s"],
-                key[0],
-            )
+        if missing := [key for key, known in found.items() if known is None]:
+            heads = await _by_version(session, identity_versions, missing)
+            files = await _by_version(session, version_references, missing)
+            grants = await _by_version(session, permissions, missing)
+            for key, (head,) in heads.items():
+                self.cache[key] = found[key] = Identity(
+                    names[head.identity_id],
+                    read_as(Profile, head),
+                    tuple(read_as(Reference, row) for row in files[key]),
+                    tuple(read_as(Grant, row) for row in grants[key]),
+                    head.emotion_bank,
+                    head.version,
+                    head.changed_at_s,
+                    head.identity_id,
+                )
         return [known for _, key, version in wanted if (known := found[key, version])]
 
-    async def get(self, tenant: str, name: str, version: int = 0) -> Identity:
+    @reading
+    async def get(self, session: Session, name: str, version: int = 0) -> Identity:
         """Return an identity as it is, or as it was at `version`; it may name files that are gone by now."""
+        now = await self.found(session, name)
+        if version > now.version:
+            raise NotFound(f"identity {name!r} has no version {version}; it is at {now.version}")
+        return await self.version(session, name, now.generation, version or now.version)
 
-        async def work(session: Session) -> Identity:
-            now = await self.found(session, name)
-            if version > now.version:
-                raise NotFound(f"identity {name!r} has no version {version}; it is at {now.version}")
-            return await self.version(session, name, now.generation, version or now.version)
-
-        return await self._storage.read(tenant, work)
-
-    async def page(self, tenant: str, page_size: int, after: str) -> tuple[list[Identity], str]:
+    @reading
+    async def page(self, session: Session, page_size: int, after: str) -> tuple[list[Identity], str]:
         """Return at most `page_size` identities by name, those behind `after`, and what the next page is after."""
         if after:
             check_id("page_token", after)
-
-        async def work(session: Session) -> list[Identity]:
-            columns = identities.c
-            heads = select(columns.name, columns.id, columns.version).order_by(columns.name).limit(page_size + 1)
-            rows = await session.rows(heads.where(session.mine(identities), columns.name > after))
-            return await self.versions(session, [(row.name, row.id, row.version) for row in rows])
-
-        found, size_bytes = await self._storage.read(tenant, work), 0
-        page: list[Identity] = []
-        for identity in found[:page_size]:
-            size_bytes += len(repr(identity).encode())
-            if page and size_bytes > PAGE_BYTES_MAX:
-                break
-            page.append(identity)
-        return page, page[-1].id if len(page) < len(found) else ""
+        columns = identities.c
+        heads = select(columns.name, columns.id, columns.version).order_by(columns.name).limit(page_size + 1)
+        rows = await session.rows(heads.where(session.mine(identities), columns.name > after))
+        found = await self.versions(session, [(row.name, row.id, row.version) for row in rows])
+        return page_of(found, page_size, lambda each: each.id, lambda each: len(repr(each).encode()))
 
     async def add(self, tenant: str, new: NewIdentity) -> Identity:
         """Add an identity, with everything or not at all.
@@ -153,18 +132,18 @@ class Identities:
             raise InvalidRequest("header.grants", f"it is empty; allow at least one of: {', '.join(Use)}")
         check_declared("header.references", [(file.kind, len(file.content)) for file in new.files], whole=True)
         references = came("header.references", new.files, since=1)
-        generation, now_s = uuid4().hex, self._storage.clock()
+        generation, now_s = uuid4().hex, self.storage.clock()
         identity = Identity(new.id, new.profile, references, new.grants, new.emotion_bank, 1, now_s, generation)
-        keys = {each.digest: new_key(tenant, f"identities/{generation}", each.digest) for each in references}
 
-        async def work(session: Session) -> Identity:
+        async def work(session: Session, media: Sequence[Columns]) -> Identity:
             if first := await session.outcome():
                 return await self.version(session, new.id, first, 1)
             await self.require_free(session, new.id)
             await self.require_bank(session, "header.emotion_bank", new.emotion_bank)
             await session.ensure_tenant()
             await self.insert(session, identity)
-            await self._insert_files(session, identity, keys)
+            for file in media:
+                await session.add(reference_files, identity_id=generation, **file)
             await session.record(generation, now_s)
             return identity
 
@@ -172,8 +151,9 @@ class Identities:
             if await session.outcome() is None:
                 await self.require_free(session, new.id)
 
-        await self._storage.read(tenant, is_free)  # Before its files are stored.
-        return await self._storage.keep(tenant, _objects(new.files, keys), work)
+        await self.storage.read(tenant, is_free)  # Before its files are stored.
+        contents = [file.content for file in new.files]
+        return await self.storage.keep(tenant, f"identities/{generation}", contents, work)
 
     async def change(self, tenant: str, name: str, change: Change) -> Identity:
         """Change an identity into its next version; without a difference it stays at its version.
@@ -190,7 +170,7 @@ class Identities:
                 return await self.version(session, name, *done), True
             return await self.found(session, name), False
 
-        old, is_done = await self._storage.read(tenant, seen)
+        old, is_done = await self.storage.read(tenant, seen)
         if is_done:
             return old
         if old.version != change.if_version:
@@ -198,10 +178,8 @@ class Identities:
         now = self._changed(old, change)
         if replace(now, version=old.version, changed_at_s=old.changed_at_s) == old:
             return old
-        added = [reference.digest for reference in now.references if reference.since == now.version]
-        keys = {digest: new_key(tenant, f"identities/{old.generation}", digest) for digest in added}
 
-        async def work(session: Session) -> Identity:
+        async def work(session: Session, media: Sequence[Columns]) -> Identity:
             await session.find(identities, is_locking=True, name=name)
             current, is_done = await seen(session)
             if is_done:
@@ -211,20 +189,22 @@ class Identities:
             await self.require_bank(session, "header.emotion_bank", now.emotion_bank)
             await session.change(identities, session.mine(identities, name=name), version=now.version)
             await self.insert_version(session, now)
-            await self._insert_files(session, now, keys)
+            for file in media:
+                await session.add(reference_files, identity_id=now.generation, **file)
             kept = [reference.digest for reference in now.references]
             await session.drop(reference_files, reference_files.c.digest.not_in(kept), identity_id=now.generation)
             await self._drop_stale_derived(session, now)
             await session.record([now.generation, now.version], now.changed_at_s)
             return now
 
-        return await self._storage.keep(tenant, _objects(change.added, keys), work)
+        contents = [file.content for file in change.added]
+        return await self.storage.keep(tenant, f"identities/{old.generation}", contents, work)
 
     async def add_ready(self, tenant: str, ready: Iterable[NewIdentity]) -> None:
         """Add the identities that come with the project, but those that are there or were erased on purpose."""
         there = select(identities.c.name).where(by(identities, tenant=tenant))
         gone = select(removed_identities.c.name).where(by(removed_identities, tenant=tenant))
-        names = {row[0] for row in await self._storage.rows(tenant, there.union(gone))}
+        names = {row[0] for row in await self.storage.rows(tenant, there.union(gone))}
         for new in ready:
             if new.id not in names:
                 try:
@@ -235,7 +215,7 @@ class Identities:
     async def insert(self, session: Session, identity: Identity, is_visible: bool = True) -> None:
         """Insert an identity and its version; one that is not visible is found by nobody yet."""
         head = {"id": identity.generation, "name": identity.id if is_visible else None, "version": identity.version}
-        await session.add(identities, **head, created_at_s=self._storage.clock())
+        await session.add(identities, **head, created_at_s=self.storage.clock())
         await self.insert_version(session, identity)
 
     async def insert_version(self, session: Session, identity: Identity) -> None:
@@ -269,45 +249,33 @@ class Identities:
             return default_bank()
         if (row := await session.find(emotion_banks, name=name)) is None:
             raise NotFound(f"emotion bank {name!r} is unknown; store it first, or use {BANK_DEFAULT!r}")
-        return EmotionBank(name, tuple(row.face_classes), tuple(row.voice_styles))
+        return read_as(EmotionBank, row)
 
-    async def put_bank(self, tenant: str, bank: EmotionBank) -> None:
+    @writing
+    async def put_bank(self, session: Session, bank: EmotionBank) -> None:
         """Store an emotion bank, or its new content."""
         check("emotion_bank", bank)
         if bank.name == BANK_DEFAULT:
             problem = f"{BANK_DEFAULT!r} is what the wheel has; choose another name"
             raise InvalidRequest("emotion_bank.name", problem)
-
-        async def work(session: Session) -> None:
-            await session.ensure_tenant()
-            await session.drop(emotion_banks, name=bank.name)
-            await session.add(emotion_banks, **asdict(bank))
-
-        await self._storage.write(tenant, work)
+        await session.ensure_tenant()
+        await session.drop(emotion_banks, name=bank.name)
+        await session.add(emotion_banks, **asdict(bank))
 
     def _changed(self, old: Identity, change: Change) -> Identity:
-        profile = old.profile if change.profile is None else change.profile
-        grants = old.grants if change.grants is None else change.grants
-        bank = old.emotion_bank if change.emotion_bank is None else change.emotion_bank
-        check("header.profile", profile)
-        check_grants("header.grants", grants)
+        given = {name: getattr(change, name) for name in ("profile", "grants", "emotion_bank")}
+        now = replace(old, **{name: value for name, value in given.items() if value is not None})
+        check("header.profile", now.profile)
+        check_grants("header.grants", now.grants)
         kept = left("header.removed", old.references, change.removed)
         references = (*kept, *came("header.added", change.added, since=old.version + 1, others=old.references))
         check_declared("header.added", [(reference.kind, reference.size_bytes) for reference in references])
         check_needed("header.removed", [reference.kind for reference in references])
-        version, now_s = old.version + 1, self._storage.clock()
-        return Identity(old.id, profile, references, grants, bank, version, now_s, old.generation)
-
-    async def _insert_files(self, session: Session, identity: Identity, keys: dict[str, str]) -> None:
-        for each in identity.references:
-            if each.digest in keys:
-                media = {"key": keys[each.digest], "digest": each.digest, "size_bytes": each.size_bytes}
-                whose = {"identity_id": identity.generation, "created_at_s": identity.changed_at_s}
-                await session.add(reference_files, **media, **whose)
+        return replace(now, references=references, version=old.version + 1, changed_at_s=self.storage.clock())
 
     async def _drop_stale_derived(self, session: Session, identity: Identity) -> None:
         """Delete data derived from files that are gone, or for a use that is not allowed any more."""
-        uses, columns = allowed(identity, self._storage.clock()), derived_data.c
+        uses, columns = allowed(identity, self.storage.clock()), derived_data.c
         valid = [columns.kind == ""]
         for kind in ReferenceKind:
             digests = [each.digest for each in identity.references if each.kind is kind]
@@ -353,14 +321,17 @@ def unknown(name: str) -> NotFound:
     return NotFound(f"identity {name!r} is unknown; add it, or use one that ListIdentities tells")
 
 
-def _objects(files: Iterable[Any], keys: dict[str, str]) -> list[tuple[str, bytes]]:
-    return [(keys[digest_of(file.content)], file.content) for file in files]
+async def _by_version(
+    session: Session, table: Table, versions: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], list[Any]]:
+    """Return the rows of versions of identities, in their order."""
+    of_these = tuple_(table.c.identity_id, table.c.version).in_(versions)
+    found = select(table).where(session.mine(table), of_these).order_by(*table.primary_key.columns)
+    rows: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    for row in await session.rows(found):
+        rows[row.identity_id, row.version].append(row)
+    return rows
 
 
 def _conflict(now: Identity, if_version: int) -> Conflict:
     return Conflict(f"identity {now.id!r} is at version {now.version}, not {if_version}; read it again, then change it")
-
-
-def _read(kind: type[Any], row: Any) -> Any:
-    """Return a dataclass from the columns that have its fields' names."""
-    return kind(**{each.name: row[each.name] for each in fields(kind)})

@@ -7,7 +7,6 @@ from cachetools import TTLCache
 from sqlalchemy import Table, select
 
 from services.common.errors import Damaged, NotFound
-from services.memory.blobs import new_key
 from services.memory.checks import (
     DERIVED_BYTES_MAX,
     EMOTION_BYTES_MAX,
@@ -20,8 +19,8 @@ from services.memory.consent import require
 from services.memory.domain import GENERATOR_USES, USES, EmotionReference, Generator, Identity, digest_of
 from services.memory.repositories.identities import Identities, kind_of, reference_of, source_of
 from services.memory.schema import derived_data, emotion_references, identities, reference_files, tenants
-from services.memory.session import Session, by
-from services.memory.storage import Storage
+from services.memory.session import Session, by, read_as
+from services.memory.storage import Columns, Storage, reading, writing
 
 
 class References:
@@ -32,7 +31,7 @@ class References:
     """
 
     def __init__(self, storage: Storage, identities: Identities, cache_bytes: int, keep_s: float) -> None:
-        self._storage, self._identities = storage, identities
+        self.storage, self.identities = storage, identities
         self.cache: TTLCache[tuple[str, str], bytes] = TTLCache(cache_bytes, keep_s, getsizeof=len)
 
     async def file(self, tenant: str, name: str, digest: str) -> bytes:
@@ -40,11 +39,11 @@ class References:
         check_digest("digest", digest)
 
         async def work(session: Session) -> Any:
-            identity = await self._identities.found(session, name)
+            identity = await self.identities.found(session, name)
             self._require(identity, digest)
             if row := await session.find(reference_files, identity_id=identity.generation, digest=digest):
                 return row
-            self._require(await self._identities.found(session, name), digest)  # It may have gone meanwhile.
+            self._require(await self.identities.found(session, name), digest)  # It may have gone meanwhile.
             raise Damaged(f"file {digest} of identity {name!r} is missing; restore it from a backup, or replace it")
 
         row, content = await self._content(tenant, work)
@@ -112,60 +111,54 @@ class References:
         row, content = await self._content(tenant, work)
         return _described(row), content
 
-    async def emotions(self, tenant: str, name: str) -> list[EmotionReference]:
+    @reading
+    async def emotions(self, session: Session, name: str) -> list[EmotionReference]:
         """Return those that hold for an identity, or all of the tenant's; by generator and name."""
-
-        async def work(session: Session) -> Sequence[Any]:
-            whose = emotion_references.c.identity_id
-            found = select(emotion_references).where(session.mine(emotion_references))
-            holds = whose.is_(None) | (whose == await self._owner(session, name))
-            # Own ones come later, and take the place of the tenant's.
-            return await session.rows(found.where(holds).order_by(whose.is_not(None)))
-
-        rows = {(row.generator, row.name): row for row in await self._storage.read(tenant, work)}
+        whose = emotion_references.c.identity_id
+        holds = whose.is_(None) | (whose == await self._owner(session, name))
+        found = select(emotion_references).where(session.mine(emotion_references), holds)
+        # Own ones come later, and take the place of the tenant's.
+        rows = {(row.generator, row.name): row for row in await session.rows(found.order_by(whose.is_not(None)))}
         return [_described(rows[place]) for place in sorted(rows)]
 
-    async def remove_emotion(self, tenant: str, name: str, generator: Generator, emotion: str) -> None:
+    @writing
+    async def remove_emotion(self, session: Session, name: str, generator: Generator, emotion: str) -> None:
         """Remove an emotional reference: the identity's own, or the tenant's."""
         check_emotion("name", generator, emotion)
-
-        async def work(session: Session) -> None:
-            if await session.outcome() is None:
-                same = {"identity_id": await self._owner(session, name), "generator": generator, "name": emotion}
-                if not await session.drop(emotion_references, **same):
-                    raise _missing(name, generator, emotion)
-                await session.record(True, self._storage.clock())
-
-        await self._storage.write(tenant, work)
+        if await session.outcome() is None:
+            same = {"identity_id": await self._owner(session, name), "generator": generator, "name": emotion}
+            if not await session.drop(emotion_references, **same):
+                raise _missing(name, generator, emotion)
+            await session.record(True, self.storage.clock())
 
     async def _derived(self, session: Session, name: str, digests: Sequence[str], model_digest: str) -> dict[str, Any]:
         """Return what tells derived data from others, if their use is allowed."""
         check_digest("model_digest", model_digest)
         for place, digest in enumerate(digests):
             check_digest(f"reference_digests[{place}]", digest)
-        identity = await self._identities.found(session, name)
+        identity = await self.identities.found(session, name)
         kind = kind_of(identity, digests)
-        require(identity, [USES[kind]], self._storage.clock())
+        require(identity, [USES[kind]], self.storage.clock())
         source = {"source": source_of(digests), "model_digest": model_digest, "kind": kind}
         return {"identity_id": identity.generation, **source}
 
     async def _owner(self, session: Session, name: str, uses: Sequence[str] = ()) -> str | None:
         """Return the id of the identity, if these uses are allowed; None for the tenant."""
-        return (await self._identities.found(session, name, uses)).generation if name else None
+        return (await self.identities.found(session, name, uses)).generation if name else None
 
     def _require(self, identity: Identity, digest: str) -> None:
-        require(identity, [USES[reference_of(identity, digest).kind]], self._storage.clock())
+        require(identity, [USES[reference_of(identity, digest).kind]], self.storage.clock())
 
     async def _content(self, tenant: str, find: Callable[[Session], Awaitable[Any]]) -> tuple[Any, bytes]:
         """Return the row that `find` returns, and its object; both may be replaced or go while it is read."""
-        row = await self._storage.read(tenant, find)
+        row = await self.storage.read(tenant, find)
         while True:
             if content := self.cache.get((row.identity_id, row.digest)):
                 return row, content
             try:
-                return row, await self._storage.media.get(row.key, row.digest)
+                return row, await self.storage.media.get(row.key, row.digest)
             except Damaged:
-                now = await self._storage.read(tenant, find)
+                now = await self.storage.read(tenant, find)
                 if now.key == row.key:
                     raise
                 row = now
@@ -179,25 +172,22 @@ class References:
         **others: Any,
     ) -> None:
         """Keep an object and its row in place of the row that is the same thing."""
-        owner, digest = (await self._storage.read(tenant, same))["identity_id"], digest_of(content)
-        key = new_key(tenant, f"identities/{owner}" if owner else "emotions", digest)
-        media = {"key": key, "digest": digest, "size_bytes": len(content), "created_at_s": self._storage.clock()}
+        owner = (await self.storage.read(tenant, same))["identity_id"]
 
-        async def work(session: Session) -> None:
+        async def work(session: Session, media: Sequence[Columns]) -> None:
             await session.ensure_tenant()
             # A replica that keeps the same thing, or takes its permission away, comes before or after.
             root = identities if owner else tenants
             await session.find(root, is_locking=True, **({"id": owner} if owner else {}))
             found = await same(session)
             await session.drop(table, by(table, **found))
-            await session.add(table, **media, **found, **others)
+            await session.add(table, **media[0], **found, **others)
 
-        await self._storage.keep(tenant, [(key, content)], work)
+        await self.storage.keep(tenant, f"identities/{owner}" if owner else "emotions", [content], work)
 
 
 def _described(row: Any) -> EmotionReference:
-    own = row.identity_id is not None
-    return EmotionReference(Generator(row.generator), row.name, row.digest, row.size_bytes, row.media_type, own)
+    return read_as(EmotionReference, row, own=row.identity_id is not None)
 
 
 def _missing(name: str, generator: Generator, emotion: str) -> NotFound:

@@ -6,17 +6,19 @@ import hmac
 import io
 import json
 import math
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, literal, select
+from sqlalchemy import ColumnElement, exists, func, literal, select, tuple_
 
 from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest
 from services.memory.checks import check, check_handle, check_id, check_labels, check_text, check_within
 from services.memory.consent import allowed
 from services.memory.domain import (
     Conversation,
+    ConversationKey,
     Rating,
     TurnCount,
     TurnFilter,
@@ -26,11 +28,11 @@ from services.memory.domain import (
     Use,
     User,
 )
-from services.memory.repositories.conversations import Conversations, fitting, with_clips
-from services.memory.repositories.identities import Identities
+from services.memory.repositories.conversations import Conversations, size_of, with_clips
+from services.memory.repositories.pages import page_of
 from services.memory.schema import conversations, identities, ratings, turns, users
-from services.memory.session import Session
-from services.memory.storage import Storage
+from services.memory.session import Session, by, read_as
+from services.memory.storage import Storage, reading, writing
 
 BUCKET_S_MIN, COUNTS_MAX = 60.0, 10_000
 """Narrowest bucket of a count, and most counts in one answer."""
@@ -48,11 +50,7 @@ HEADER = (
     *("ratings", *(f"{scale}_mean" for scale in SCALES)),
 )
 
-_JOINED = (
-    turns.join(conversations, conversations.c.id == turns.c.conversation_id)
-    .join(identities, identities.c.id == conversations.c.identity_id)
-    .join(users, users.c.id == conversations.c.user_id)
-)
+_JOINED = turns.join(conversations).join(identities).join(users, users.c.id == conversations.c.user_id)
 _CONTEXT = (
     conversations.c.name.label("conversation"),
     identities.c.name.label("identity"),
@@ -68,69 +66,70 @@ class Research:
 
     Args:
         storage: Where they are.
-        identities: Knows permissions.
-        talks: Knows turns.
+        conversations: Knows turns, and by its identities permissions.
         pseudonym_key: Returns the key by which exports name users; empty: no exports.
     """
 
-    def __init__(
-        self, storage: Storage, identities: Identities, talks: Conversations, pseudonym_key: Callable[[], bytes]
-    ) -> None:
-        self._storage, self._identities, self._talks = storage, identities, talks
+    def __init__(self, storage: Storage, conversations: Conversations, pseudonym_key: Callable[[], bytes]) -> None:
+        self.storage, self._conversations, self._identities = storage, conversations, conversations.identities
         self._pseudonym_key = pseudonym_key
 
-    async def users(self, tenant: str, identity: str, page_size: int, after: str) -> tuple[list[User], str]:
+    @reading
+    async def users(self, session: Session, identity: str, page_size: int, after: str) -> tuple[list[User], str]:
         """Return a page of users by name, and what the next page is after."""
         who, times = (users.c.name, users.c.kind), (func.min(turns.c.said_at_s), func.max(turns.c.said_at_s))
         counts = func.count(func.distinct(conversations.c.id)), func.count(turns.c.pk)
         # What an import has brought so far is not there yet, nor is a user who is known by it only.
         of_import = conversations.c.identity_id.in_(select(identities.c.id).where(identities.c.name.is_(None)))
         is_told = conversations.c.id.is_not(None) | ~exists().where(conversations.alias().c.user_id == users.c.id)
-        statement = (
+        found = (
             select(*who, *counts, *(func.coalesce(time_s, 0.0) for time_s in times))
             .select_from(users)
             .outerjoin(conversations, (conversations.c.user_id == users.c.id) & ~of_import)
-            .outerjoin(turns, turns.c.conversation_id == conversations.c.id)
-            .where(users.c.tenant == tenant, is_told)
+            .outerjoin(turns)
+            .where(session.mine(users), is_told, *await self._of_identity(session, identity))
             .group_by(users.c.id, *who)
+            .order_by(*who)
         )
         if last := _token(after, str, str):
-            statement = statement.where((who[0] > last[0]) | ((who[0] == last[0]) & (who[1] > last[1])))
-        rows = await self._asked(tenant, identity, statement.order_by(*who).limit(page_size + 1))
-        page = [User(row[0] if row[1] == "user" else "", *row[2:]) for row in rows[:page_size]]
-        return page, f"{rows[page_size - 1][0]} {rows[page_size - 1][1]}" if len(rows) > page_size else ""
+            found = found.where(tuple_(*who) > last)
+        rows, following = page_of(
+            await session.rows(found.limit(page_size + 1)), page_size, lambda row: f"{row[0]} {row[1]}"
+        )
+        return [User(_told(*row[:2]), *row[2:]) for row in rows], following
 
+    @reading
     async def conversations(
-        self, tenant: str, identity: str, user: str, page_size: int, after: str
+        self, session: Session, identity: str, user: str, page_size: int, after: str
     ) -> tuple[list[Conversation], str]:
         """Return a page of conversations, the one with the newest turn first, and what the next page is after."""
         newest, key = func.max(turns.c.said_at_s), conversations.c.id
-        about = conversations.c.name, identities.c.name, users.c.name
+        about = conversations.c.name, identities.c.name, users.c.name, users.c.kind
         times = func.count(turns.c.pk), func.min(turns.c.said_at_s), newest
-        statement = select(*about, *times, users.c.kind, key).select_from(_JOINED).group_by(key, *about, users.c.kind)
-        statement = statement.where(conversations.c.tenant == tenant, identities.c.name.is_not(None))
+        found = select(*about, *times, key).select_from(_JOINED).group_by(key, *about)
+        found = found.where(session.mine(conversations), identities.c.name.is_not(None))
+        found = found.where(*await self._of_identity(session, identity)).order_by(newest.desc(), key.desc())
         if user:
             check_handle("user", user)
-            statement = statement.where(users.c.kind == "user", users.c.name == user)
+            found = found.where(by(users, kind="user", name=user))
         if last := _token(after, float.fromhex, _key):
-            statement = statement.having((newest < last[0]) | ((newest == last[0]) & (key < last[1])))
-        rows = await self._asked(tenant, identity, statement.order_by(newest.desc(), key.desc()).limit(page_size + 1))
-        page = [Conversation(row[0], row[1], row[2] if row[6] == "user" else "", *row[3:6]) for row in rows[:page_size]]
-        return page, f"{rows[page_size - 1][5].hex()} {rows[page_size - 1][7]}" if len(rows) > page_size else ""
+            found = found.having(tuple_(newest, key) < last)
+        rows, following = page_of(
+            await session.rows(found.limit(page_size + 1)), page_size, lambda row: f"{row[6].hex()} {row.id}"
+        )
+        return [Conversation(row[0], row[1], _told(row[2], row[3]), *row[4:7]) for row in rows], following
 
+    @reading
     async def turns(
-        self, tenant: str, wanted: TurnFilter, order: TurnOrder, page_size: int, after: str
+        self, session: Session, wanted: TurnFilter, order: TurnOrder, page_size: int, after: str
     ) -> tuple[list[TurnRecord], str]:
         """Return a page of turns that match, and what the next page is after."""
+        rows = await self._matching(session, wanted, order != TurnOrder.OLDEST_FIRST, page_size + 1, after)
+        page, following = page_of(rows, page_size, _after, size_of)
+        return await _records(session, page), following
 
-        async def work(session: Session) -> tuple[list[TurnRecord], str]:
-            rows = await self._page(session, wanted, order != TurnOrder.OLDEST_FIRST, page_size + 1, after)
-            page = fitting(rows[:page_size])
-            return await self._records(session, page), _after(page[-1]) if len(page) < len(rows) else ""
-
-        return await self._storage.read(tenant, work)
-
-    async def counts(self, tenant: str, wanted: TurnFilter, group: TurnGroup, bucket_s: float) -> list[TurnCount]:
+    @reading
+    async def counts(self, session: Session, wanted: TurnFilter, group: TurnGroup, bucket_s: float) -> list[TurnCount]:
         """Return the number of turns that match, per bucket of time and group."""
         if group is TurnGroup.VARIANT and not wanted.stage:
             raise InvalidRequest("filter.stage", "missing; name the stage whose variants are counted")
@@ -139,15 +138,16 @@ class Research:
         is_variant = group is TurnGroup.VARIANT
         name = func.coalesce(_variant(wanted.stage), "") if is_variant else turns.c[str(group)]
         bucket = func.floor(turns.c.said_at_s / bucket_s) if bucket_s else literal(0)
-        columns = bucket.label("of_bucket"), name.label("of_group")
-        statement = select(*columns, func.count()).select_from(_JOINED).where(*_matching(tenant, wanted))
-        statement = statement.group_by("of_bucket", "of_group").order_by("of_bucket", "of_group").limit(COUNTS_MAX + 1)
-        rows = await self._asked(tenant, wanted.identity, statement)
+        groups = bucket.label("of_bucket"), name.label("of_group")
+        found = select(*groups, func.count()).select_from(_JOINED).where(*_conditions(session, wanted))
+        found = found.where(*await self._of_identity(session, wanted.identity)).group_by("of_bucket", "of_group")
+        rows = await session.rows(found.order_by("of_bucket", "of_group").limit(COUNTS_MAX + 1))
         if len(rows) > COUNTS_MAX:
             raise InvalidRequest("bucket_s", f"{bucket_s:g} gives more than {COUNTS_MAX} counts; ask for wider buckets")
         return [TurnCount(float(row[0]) * bucket_s, row[1], row[2]) for row in rows]
 
-    async def rate(self, tenant: str, identity: str, user: str, conversation: str, turn: str, rating: Rating) -> Rating:
+    @writing
+    async def rate(self, session: Session, key: ConversationKey, turn: str, rating: Rating) -> Rating:
         """Rate a turn, once per rater; the same rating again changes nothing.
 
         Raises:
@@ -155,20 +155,16 @@ class Research:
             AlreadyExists: This rater has rated it otherwise.
         """
         check("rating", rating)
-
-        async def work(session: Session) -> Rating:
-            pk = await self._talks.turn(session, identity, user, conversation, turn)
-            if row := await session.find(ratings, turn_pk=pk, rater=rating.rater):
-                kept = _rating(row)
-                if replace(kept, rated_at_s=rating.rated_at_s) != rating:
-                    given = ", ".join(f"{scale} {getattr(kept, scale)}" for scale in SCALES)
-                    raise AlreadyExists(f"rater {rating.rater!r} has rated turn {turn!r} already: {given}")
-                return kept
-            rated = replace(rating, rated_at_s=self._storage.clock())
-            await session.add(ratings, turn_pk=pk, **asdict(rated))
-            return rated
-
-        return await self._storage.write(tenant, work)
+        pk = await self._conversations.turn(session, key, turn)
+        if row := await session.find(ratings, turn_pk=pk, rater=rating.rater):
+            kept = read_as(Rating, row)
+            if replace(kept, rated_at_s=rating.rated_at_s) != rating:
+                given = ", ".join(f"{scale} {getattr(kept, scale)}" for scale in SCALES)
+                raise AlreadyExists(f"rater {rating.rater!r} has rated turn {turn!r} already: {given}")
+            return kept
+        rated = replace(rating, rated_at_s=self.storage.clock())
+        await session.add(ratings, turn_pk=pk, **asdict(rated))
+        return rated
 
     async def export(self, tenant: str, wanted: TurnFilter) -> AsyncGenerator[bytes]:
         """Yield turns that match as CSV, oldest first, of identities with the permission research_export.
@@ -181,65 +177,60 @@ class Research:
             raise FailedPrecondition(f"{problem}; name a file with one in E3RG_MEMORY_PSEUDONYM_KEY_FILE")
         if wanted.identity:  # A missing permission of the one that was asked for is an error, not an empty file.
             need = {Use.RESEARCH_EXPORT}
-            await self._storage.read(tenant, lambda session: self._identities.found(session, wanted.identity, need))
+            await self.storage.read(tenant, lambda session: self._identities.found(session, wanted.identity, need))
         yield _csv([HEADER])
         after, is_more = "", True
         while is_more:
 
             async def work(session: Session, after: str = after) -> tuple[list[TurnRecord], Sequence[Any]]:
-                rows = await self._page(session, wanted, False, EXPORTED_AT_ONCE, after)
+                rows = await self._matching(session, wanted, False, EXPORTED_AT_ONCE, after)
                 heads = sorted({(row.identity, row.identity_id, row.version) for row in rows})
-                now_s, found = self._storage.clock(), await self._identities.versions(session, heads)
+                now_s, found = self.storage.clock(), await self._identities.versions(session, heads)
                 open_ = {each.id for each in found if Use.RESEARCH_EXPORT in allowed(each, now_s)}
-                return await self._records(session, [row for row in rows if row.identity in open_]), rows
+                return await _records(session, [row for row in rows if row.identity in open_]), rows
 
-            records, rows = await self._storage.read(tenant, work)
+            records, rows = await self.storage.read(tenant, work)
             if records:
                 yield _csv([_exported(key, tenant, each) for each in records])
             is_more, after = len(rows) == EXPORTED_AT_ONCE, _after(rows[-1]) if rows else ""
 
-    async def _asked(self, tenant: str, identity: str, statement: Select[Any]) -> Sequence[Any]:
-        """Return the rows of a statement, of one identity only where it is named."""
+    async def _of_identity(self, session: Session, name: str) -> list[ColumnElement[bool]]:
+        """Return the condition for conversations with an identity, none where it is not named."""
+        return [conversations.c.identity_id == (await self._identities.found(session, name)).generation] if name else []
 
-        async def work(session: Session) -> Sequence[Any]:
-            if not identity:
-                return await session.rows(statement)
-            found = await self._identities.found(session, identity)
-            return await session.rows(statement.where(conversations.c.identity_id == found.generation))
-
-        return await self._storage.read(tenant, work)
-
-    async def _page(
+    async def _matching(
         self, session: Session, wanted: TurnFilter, is_newest_first: bool, count: int, after: str
     ) -> Sequence[Any]:
-        matching = _matching(session.tenant, wanted)
-        if wanted.identity:
-            await self._identities.found(session, wanted.identity)
-        statement = select(turns, *_CONTEXT).select_from(_JOINED).where(*matching)
+        """Return `count` turns that match, with their context, in the order of time."""
+        found = select(turns, *_CONTEXT).select_from(_JOINED).where(*_conditions(session, wanted))
+        found = found.where(*await self._of_identity(session, wanted.identity))
         time_s, key = turns.c.said_at_s, turns.c.pk
         if last := _token(after, float.fromhex, _key):
-            is_tie = time_s == last[0]
-            earlier, later = (
-                (time_s < last[0]) | (is_tie & (key < last[1])),
-                (time_s > last[0]) | (is_tie & (key > last[1])),
-            )
-            statement = statement.where(earlier if is_newest_first else later)
+            found = found.where(tuple_(time_s, key) < last if is_newest_first else tuple_(time_s, key) > last)
         order = (time_s.desc(), key.desc()) if is_newest_first else (time_s, key)
-        return await session.rows(statement.order_by(*order).limit(count))
-
-    async def _records(self, session: Session, rows: Sequence[Any]) -> list[TurnRecord]:
-        mine = ratings.c.turn_pk.in_([row.pk for row in rows])
-        rated: dict[int, list[Rating]] = {}
-        for row in await session.rows(select(ratings).where(mine).order_by(ratings.c.rater)):
-            rated.setdefault(row.turn_pk, []).append(_rating(row))
-        names = [row.user_name if row.user_kind == "user" else "" for row in rows]
-        told = zip(await with_clips(session, rows), rows, names, strict=True)
-        return [TurnRecord(turn, row.identity, name, tuple(rated.get(row.pk, ()))) for turn, row, name in told]
+        return await session.rows(found.order_by(*order).limit(count))
 
 
-def _matching(tenant: str, wanted: TurnFilter) -> list[ColumnElement[bool]]:
+async def _records(session: Session, rows: Sequence[Any]) -> list[TurnRecord]:
+    """Return turns with their context, clips and ratings."""
+    rated: dict[int, list[Rating]] = defaultdict(list)
+    of_these = select(ratings).where(ratings.c.turn_pk.in_([row.pk for row in rows]))
+    for rating in await session.rows(of_these.order_by(ratings.c.rater)):
+        rated[rating.turn_pk].append(read_as(Rating, rating))
+    return [
+        TurnRecord(turn, row.identity, _told(row.user_name, row.user_kind), tuple(rated[row.pk]))
+        for turn, row in zip(await with_clips(session, rows), rows, strict=True)
+    ]
+
+
+def _told(user: str, kind: str) -> str:
+    """Return the name of a user as lists tell it: none of one who is known in one conversation only."""
+    return user if kind == "user" else ""
+
+
+def _conditions(session: Session, wanted: TurnFilter) -> list[ColumnElement[bool]]:
     """Return the conditions of a filter; refuse a field of it that is wrong."""
-    found: list[ColumnElement[bool]] = [turns.c.tenant == tenant, identities.c.name.is_not(None)]
+    found: list[ColumnElement[bool]] = [session.mine(turns), identities.c.name.is_not(None)]
     for name, rule, columns in (
         ("identity", check_id, [(identities.c.name, wanted.identity)]),
         ("user", check_handle, [(users.c.name, wanted.user), (users.c.kind, "user")]),
@@ -271,10 +262,6 @@ def _matching(tenant: str, wanted: TurnFilter) -> list[ColumnElement[bool]]:
 def _variant(stage: str) -> ColumnElement[str]:
     found: ColumnElement[str] = turns.c.variants[stage].as_string()
     return found
-
-
-def _rating(row: Any) -> Rating:
-    return Rating(**{each.name: getattr(row, each.name) for each in fields(Rating)})
 
 
 def _after(row: Any) -> str:

@@ -17,8 +17,8 @@ from services.memory.schema import (
     turns,
     users,
 )
-from services.memory.session import Session
-from services.memory.storage import Storage
+from services.memory.session import Session, read_as
+from services.memory.storage import Storage, reading, writing
 
 DAY_S, HOUR_S = 86_400.0, 3600.0
 """No call takes an hour: what is unfinished and older was left by a process that died."""
@@ -31,29 +31,26 @@ class Retentions:
     """Retention rules."""
 
     def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        self._rules = [tenants.c[each.name] for each in fields(Retention)]
+        self.storage = storage
 
-    async def get(self, tenant: str) -> Retention:
+    @reading
+    async def get(self, session: Session) -> Retention:
         """Return how long a tenant's things are kept: for ever, until it is set."""
-        rows = await self._storage.rows(tenant, select(*self._rules).where(tenants.c.tenant == tenant))
-        return Retention(*rows[0]) if rows else Retention()
+        row = await session.find(tenants)
+        return read_as(Retention, row) if row else Retention()
 
-    async def set(self, tenant: str, retention: Retention) -> None:
+    @writing
+    async def set(self, session: Session, retention: Retention) -> None:
         """Set how long a tenant's things are kept from now on."""
         check("retention", retention)
-
-        async def work(session: Session) -> None:
-            await session.ensure_tenant()
-            await session.change(tenants, session.mine(tenants), **asdict(retention))
-
-        await self._storage.write(tenant, work)
+        await session.ensure_tenant()
+        await session.change(tenants, session.mine(tenants), **asdict(retention))
 
     async def expire(self) -> int:
         """Delete what is older than its tenant keeps it, and what processes left that died; return how many rows."""
-        now_s, rows = self._storage.clock(), 0
-        ruled = select(tenants).where(or_(*(rule > 0 for rule in self._rules)))
-        for row in await self._storage.rows("", ruled):
+        now_s, rows = self.storage.clock(), 0
+        ruled = select(tenants).where(or_(*(tenants.c[each.name] > 0 for each in fields(Retention))))
+        for row in await self.storage.rows("", ruled):
             for table, time_s, days in (
                 (turns, turns.c.kept_at_s, row.turns_days),
                 (clips, clips.c.created_at_s, row.clips_days),
@@ -81,6 +78,6 @@ class Retentions:
             mine = tuple_(*keys).in_([tuple(row) for row in some])
             return await session.run(delete(table).where(mine, old)) if some else 0
 
-        while deleted := await self._storage.write("", work):
+        while deleted := await self.storage.write("", work):
             total += deleted
         return total

@@ -242,14 +242,6 @@ class ConversationKey:
 
 
 @dataclass(frozen=True)
-class Recalled:
-    """The generations of identity and user that were recalled for a turn; empty means any."""
-
-    identity: str = ""
-    user: str = ""
-
-
-@dataclass(frozen=True)
 class Trajectory:
     """The mood of a conversation, in which older turns count less; see the message of the same name."""
 

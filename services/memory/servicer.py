@@ -93,7 +93,7 @@ _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
     ),
     "Search": lambda m, r: m.conversations.search(*_conversation(r), _sought(r)),
     "Remember": lambda m, r: m.conversations.remember(
-        *_conversation(r), _remembered(r), domain.Recalled(r.identity_generation, r.person_generation)
+        *_conversation(r), _remembered(r), r.identity_generation, r.person_generation
     ),
     "ListTurns": lambda m, r: m.conversations.page(*_conversation(r), *_page(r)),
     "PutTimings": lambda m, r: m.conversations.put_timings(*_conversation(r), r.turn, dict(r.timings_s)),

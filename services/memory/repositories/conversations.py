@@ -16,7 +16,6 @@ from services.memory.domain import (
     ClipKind,
     ConversationKey,
     Hit,
-    Recalled,
     Sought,
     Turn,
     Use,
@@ -78,11 +77,13 @@ class Conversations:
         self.storage, self.identities = storage, identities
         self.embedding, self._searcher = embedding, searcher
 
-    async def remember(self, tenant: str, key: ConversationKey, turn: Turn, recalled: Recalled) -> None:
+    async def remember(
+        self, tenant: str, key: ConversationKey, turn: Turn, identity_generation: str = "", user_generation: str = ""
+    ) -> None:
         """Keep a turn, with the time of the memory's clock; a turn id that the conversation has changes nothing.
 
         Raises:
-            NotFound: Also when identity or user was erased since they were `recalled`; nothing is kept then.
+            NotFound: Also when identity or user are not of the generations that were recalled, where these are told.
         """
         check_handle("conversation", key.conversation)
         check("turn", turn)
@@ -92,11 +93,11 @@ class Conversations:
 
         async def work(session: Session) -> None:
             identity = await self.identities.found(session, key.identity, {Use.KEEP_TURNS})
-            if recalled.identity not in ("", identity.generation):
+            if identity_generation not in ("", identity.generation):
                 problem = f"identity {key.identity!r} was erased since it was recalled for this turn"
                 raise NotFound(f"{problem}; nothing is kept")
             known = await session.find(users, kind=kind, name=name)
-            if recalled.user not in ("", known.id if known else ""):
+            if user_generation not in ("", known.id if known else ""):
                 raise NotFound(f"person {name!r} was erased meanwhile; nothing of this call is kept")
             user_id = known.id if known else await self.insert_user(session, kind, name)
             await self.append(session, identity.generation, user_id, key.conversation, [(said, vector)])

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sized
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,16 @@ import pytest
 from orchestrator.memory import REFERENCES_KEEP_S
 from services.common.errors import NotFound
 from services.memory import upkeep
-from services.memory.domain import BANK_DEFAULT, File, Grant, NewIdentity, Profile, Recalled, ReferenceKind, Sought
+from services.memory.domain import (
+    BANK_DEFAULT,
+    ConversationKey,
+    File,
+    Grant,
+    NewIdentity,
+    Profile,
+    ReferenceKind,
+    Sought,
+)
 from services.memory.domain import Turn as Said
 from services.memory.memory import Memory
 from services.memory.settings import MemorySettings
@@ -42,9 +52,10 @@ async def opened(folder: Path, clock: Callable[[], float] | None = None, **chang
         files = tuple(File(kind, content) for kind, content in FILES.items())
         added = await memory.identities.add(TENANT, NewIdentity("ada", profile, grants, files, BANK_DEFAULT))
         said = Said("turn-1", "engines", "sad", "so", "caring")
-        await memory.conversations.remember(TENANT, "ada", "bob", "talk", said, Recalled())
-        await memory.conversations.search(TENANT, "ada", "bob", "", Sought("engines"))
-        await memory.recaller.recall(TENANT, "ada", "bob", "talk", 4)
+        talk = ConversationKey("ada", "bob", "talk")
+        await memory.conversations.remember(TENANT, talk, said)
+        await memory.conversations.search(TENANT, replace(talk, conversation=""), Sought("engines"))
+        await memory.recaller.recall(TENANT, talk, 4)
         for reference in added.references:
             await memory.recaller.reference(TENANT, "ada", reference.digest)
         yield memory

@@ -11,7 +11,6 @@ from services.common.errors import Conflict, Damaged, FailedPrecondition, NotFou
 from services.common.tar import END, Member, Reader, packed
 from services.memory.archive_format import (
     ABOUT,
-    ABOUTS,
     EXAMPLES,
     LINES_MAX,
     SAID_TURNS,
@@ -99,7 +98,7 @@ class Archive:
         return Import(*self._parts, tenant, name)
 
     async def _members(self, tenant: str, identity: Identity) -> AsyncIterator[Member]:
-        yield Member(ABOUT, ABOUTS.dump_json(described(identity)))
+        yield described(ABOUT, identity)
         generation, media = identity.generation, self.storage.media
         keys = {row.digest: row.key for row in await self._rows(tenant, reference_files, generation)}
         for reference in identity.references:
@@ -107,8 +106,7 @@ class Archive:
                 raise Conflict(f"identity {identity.id!r} was changed while it was exported; export it again")
             yield Member(f"references/{reference.digest}", await media.get(keys[reference.digest], reference.digest))
         for version in range(1, identity.version):
-            was = await self.identities.get(tenant, identity.id, version)
-            yield Member(earlier(version), ABOUTS.dump_json(described(was)))
+            yield described(earlier(version), await self.identities.get(tenant, identity.id, version))
         for row in await self._rows(tenant, emotion_references, generation):
             content = await media.get(row.key, row.digest)
             yield Member(f"emotions/{row.generator}/{row.name}", content, row.media_type)

@@ -16,7 +16,7 @@ A user is "p-<name>", or "c-<conversation>" for one who is known in one conversa
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -25,7 +25,7 @@ from services.common.errors import InvalidRequest
 from services.common.tar import Member
 from services.memory import checks
 from services.memory.consent import check_grants
-from services.memory.domain import Example, Grant, Identity, Profile, Reference, ReferenceKind, Turn
+from services.memory.domain import Example, Grant, Identity, Profile, Reference, Turn
 
 VERSION = 3
 """1 had no earlier versions of an identity; until 2 the models of a turn were called its variants."""
@@ -51,15 +51,6 @@ _PATTERNS = {re.compile(pattern): bytes_max for pattern, bytes_max in _NAMES.ite
 
 
 @dataclass(frozen=True)
-class AboutFile:
-    """Reference file that `identity.json` names."""
-
-    digest: str
-    size_bytes: int
-    kind: ReferenceKind
-
-
-@dataclass(frozen=True)
 class About:
     """`identity.json`: an identity at one version; `version` is the format's."""
 
@@ -67,7 +58,7 @@ class About:
     version: int
     id: str
     profile: Profile
-    references: tuple[AboutFile, ...]
+    references: tuple[Reference, ...]
     grants: tuple[Grant, ...]
     emotion_bank: str
     identity_version: Annotated[int, Field(ge=1, le=VERSIONS_MAX)] = 1
@@ -75,7 +66,7 @@ class About:
 
     def identity(self, name: str, generation: str, changed_at_s: float) -> Identity:
         """Return the identity that this describes."""
-        files = tuple(Reference(each.digest, each.size_bytes, each.kind) for each in self.references)
+        files = tuple(replace(each, since=1) for each in self.references)  # Whatever is said of it there.
         version = self.identity_version, changed_at_s, generation
         return Identity(name, self.profile, files, self.grants, self.emotion_bank, *version)
 
@@ -88,8 +79,8 @@ class SaidTurn:
     turn: Turn
 
 
-ABOUTS, SAID_TURNS, EXAMPLES = TypeAdapter(About), TypeAdapter(SaidTurn), TypeAdapter(Example)
-_FORMATS = TypeAdapter(dict[str, object])
+SAID_TURNS, EXAMPLES = TypeAdapter(SaidTurn), TypeAdapter(Example)
+_ABOUTS, _FORMATS = TypeAdapter(About), TypeAdapter(dict[str, object])
 
 
 def bytes_max(name: str) -> int:
@@ -116,11 +107,11 @@ def user_of(person: str) -> tuple[str, str]:
     return "user" if person.startswith("p-") else "conversation", person[2:]
 
 
-def described(identity: Identity) -> About:
-    """Return the description of an identity at its version."""
-    files = tuple(AboutFile(each.digest, each.size_bytes, each.kind) for each in identity.references)
-    about = identity.id, identity.profile, files, identity.grants, identity.emotion_bank
-    return About("e3rg identity", VERSION, *about, identity.version, identity.changed_at_s)
+def described(name: str, identity: Identity) -> Member:
+    """Return the member that describes an identity at its version."""
+    what = identity.id, identity.profile, identity.references, identity.grants, identity.emotion_bank
+    about = About("e3rg identity", VERSION, *what, identity.version, identity.changed_at_s)
+    return Member(name, _ABOUTS.dump_json(about, exclude={"references": {"__all__": {"since"}}}))
 
 
 def check_described(name: str, who: About) -> None:
@@ -128,7 +119,7 @@ def check_described(name: str, who: About) -> None:
     checks.check(f"{name}.profile", who.profile)
     check_grants(f"{name}.grants", who.grants)
     field = f"{name}.references"
-    checks.check_declared(field, [(each.kind, each.size_bytes) for each in who.references], whole=True)
+    checks.check_declared(field, who.references, whole=True)
     for place, each in enumerate(who.references):
         checks.check_digest(f"{field}[{place}].digest", each.digest)
     if len({each.digest for each in who.references}) < len(who.references):
@@ -142,7 +133,7 @@ def read_about(content: bytes, name: str = ABOUT) -> About:
         version = _FORMATS.validate_json(content).get("version")
         if isinstance(version, int) and version > VERSION:
             raise wrong(f"{name} is of version {version}, this memory reads {VERSION}; use the version that wrote it")
-        return ABOUTS.validate_json(content)
+        return _ABOUTS.validate_json(content)
     except ValidationError as error:
         raise _unreadable(name, error) from error
 

@@ -157,7 +157,7 @@ class Import:
     async def _reference(self, member: Member) -> None:
         if (declared := self._missing.get(member.name.removeprefix("references/"))) is None:
             raise wrong(f"its member {member.name!r} is no file that {ABOUT} names")
-        (reference,) = checks.came(f"archive: {member.name}", [File(declared.kind, member.content)], since=1)
+        (reference,) = checks.new_references(f"archive: {member.name}", [File(declared.kind, member.content)], since=1)
         if reference != declared:
             raise wrong(f"its member {member.name!r} is not what {ABOUT} says of it")
         await self._media(reference_files, member.content)

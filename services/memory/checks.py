@@ -7,6 +7,9 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from functools import partial
 from typing import Any
 
 import emotions
@@ -16,6 +19,8 @@ from services.memory.domain import ClipKind, File, Generator, Reference, Referen
 
 Check = Callable[[str, Any], None]
 
+NAME_CHARS_MAX = 100
+"""Longest name that people give: of a profile, a voter, a model."""
 TEXT_CHARS_MAX = 32_000
 """Longest text of one side of a turn: half an hour of fluent speech, transcribed."""
 ENTRIES_MAX = 32
@@ -26,7 +31,7 @@ DERIVED_BYTES_MAX = EMOTION_BYTES_MAX = 2**24
 CLIP_BYTES_MAX = 2**26
 BYTES_MAX = {ReferenceKind.PORTRAIT: 2**24, ReferenceKind.VOICE: 2**24, ReferenceKind.FILM: 2**26}
 
-_NAME, _VOTE_RECORD_BYTES_MAX, _SHOWN_CHARS_MAX = 100, 2**16, 80
+_VOTE_RECORD_BYTES_MAX, _SHOWN_CHARS_MAX = 2**16, 80
 # `\Z`, not `$`: the latter lets a trailing newline through. ASCII classes: look-alike letters are other names.
 _PATTERNS = {
     "a name; use 1 to 63 lower-case letters a-z, digits, hyphens, first a letter": r"[a-z][a-z0-9-]{0,62}\Z",
@@ -36,12 +41,13 @@ _PATTERNS = {
     "a MIME type; write type/subtype, such as 'audio/wav'": r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}\Z",
 }
 _FORMATS = {
-    ReferenceKind.PORTRAIT: "a PNG or JPEG file",
-    ReferenceKind.VOICE: "a WAV file",
-    ReferenceKind.FILM: "an MP4 or WebM file",
-    ClipKind.SPEECH: "a WAV file",
-    ClipKind.VIDEO: "an MP4 file",
+    ReferenceKind.PORTRAIT: ("a PNG or JPEG file", rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff"),
+    ReferenceKind.VOICE: ("a WAV file", rb"RIFF.{4}WAVE"),
+    ReferenceKind.FILM: ("an MP4 or WebM file", rb".{4}ftyp|\x1aE\xdf\xa3"),
+    ClipKind.SPEECH: ("a WAV file", rb"RIFF.{4}WAVE"),
+    ClipKind.VIDEO: ("an MP4 file", rb".{4}ftyp"),
 }
+"""What each kind of file is, and how it begins."""
 
 
 def _matching(what: str) -> Check:
@@ -67,7 +73,7 @@ def check_text(field: str, value: str, chars_max: int) -> None:
         raise InvalidRequest(field, "it has the character U+0000, which PostgreSQL cannot keep; leave it out")
 
 
-def check_line(field: str, value: str, chars_max: int) -> None:
+def check_line(field: str, value: str, chars_max: int = NAME_CHARS_MAX) -> None:
     """Check a text of one line: it stands in listings, and within prompts."""
     check_text(field, value, chars_max)
     if any(unicodedata.category(char) in {"Cc", "Cs", "Zl", "Zp"} for char in value):
@@ -80,11 +86,25 @@ def check_choice(field: str, value: str, known: Collection[str]) -> None:
         raise InvalidRequest(field, f"{show(value)} is unknown; use one of: {', '.join(known)}")
 
 
-def check_within(field: str, value: float, least: float, most: float = math.inf) -> None:
+def check_within(
+    field: str, value: float, least: float, most: float = math.inf, problem: str = "{} is not allowed; give {}"
+) -> None:
     """Check a number; what is endless or none is outside of everything."""
     if not (math.isfinite(value) and least <= value <= most):
         right = f"{least} to {most}" if math.isfinite(most) else f"a number from {least}"
-        raise InvalidRequest(field, f"{value} is not allowed; give {right}")
+        raise InvalidRequest(field, problem.format(value, right))
+
+
+def check_count(field: str, entries: Collection[Any], most: int = ENTRIES_MAX, what: str = "entries; give") -> None:
+    """Check that there are not too many entries."""
+    if len(entries) > most:
+        raise TooLarge(field, f"it has {len(entries)} {what} at most {most}")
+
+
+def check_labels(field: str, values: Collection[str]) -> None:
+    """Check labels of the ontology."""
+    for value in sorted(values):
+        check_choice(field, value, emotions.load().labels)
 
 
 def check(field: str, value: Any) -> None:
@@ -93,52 +113,34 @@ def check(field: str, value: Any) -> None:
         rule(f"{field}.{name}" if field else name, getattr(value, name))
 
 
-def _text(chars_max: int) -> Check:
-    return lambda field, value: check_text(field, value, chars_max)
+def check_date(field: str, value: str) -> None:
+    """Check that a day of the calendar is written as YYYY-MM-DD."""
+    with suppress(ValueError):
+        if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", value) and date.fromisoformat(value):
+            return
+    raise InvalidRequest(field, f"{show(value)} is not a date; write it as YYYY-MM-DD")
 
 
-def _line(chars_max: int, is_optional: bool = False) -> Check:
-    return lambda field, value: check_line(field, value, chars_max) if value or not is_optional else None
-
-
-def _one_of(*known: str) -> Check:
-    return lambda field, value: check_choice(field, value, known)
-
-
-def _within(least: float, most: float = math.inf) -> Check:
-    return lambda field, value: check_within(field, value, least, most)
+def _optional(rule: Check) -> Check:
+    return lambda field, value: rule(field, value) if value else None
 
 
 def _label(field: str, value: str) -> None:
-    check_choice(field, value, emotions.load().labels)
-
-
-def check_labels(field: str, values: Collection[str]) -> None:
-    """Check labels of the ontology."""
-    for value in sorted(values):
-        _label(field, value)
-
-
-def _count(field: str, entries: Collection[Any], most: int, what: str = "entries; give") -> None:
-    if len(entries) > most:
-        raise TooLarge(field, f"it has {len(entries)} {what} at most {most}")
+    check_labels(field, [value])
 
 
 def _entries(rule: Check) -> Check:
     def check_entries(field: str, entries: Mapping[str, Any]) -> None:
-        _count(field, entries, ENTRIES_MAX)
+        check_count(field, entries)
         for name, value in entries.items():
-            check_text(f"{field}: name", name, _NAME)
+            check_text(f"{field}: name", name, NAME_CHARS_MAX)
             rule(f"{field}[{name!a}]", value)
 
     return check_entries
 
 
-check_timings = _entries(_within(0))
-
-
 def _votes(field: str, votes: Sequence[Any]) -> None:
-    _count(field, votes, ENTRIES_MAX)
+    check_count(field, votes)
     for place, vote in enumerate(votes):
         check(f"{field}[{place}]", vote)
 
@@ -147,21 +149,6 @@ def _vote_record(field: str, record: bytes) -> None:
     if len(record) > _VOTE_RECORD_BYTES_MAX:
         problem = f"it has {len(record)} bytes; send at most {_VOTE_RECORD_BYTES_MAX} (64 KiB)"
         raise TooLarge(field, problem)
-
-
-def _hits(field: str, hits_max: int) -> None:
-    if not 1 <= hits_max <= 32:
-        raise InvalidRequest(field, f"{hits_max} hits; ask for 1 to 32")
-
-
-def _stars(field: str, value: int) -> None:
-    if not 1 <= value <= 5:
-        raise InvalidRequest(field, f"{value}; give 1 (poor) to 5 (excellent)")
-
-
-def _days(field: str, days: int) -> None:
-    if not 0 <= days <= 36_500:
-        raise InvalidRequest(field, f"{days} days; use 1 to 36500, or 0 to set no end")
 
 
 def _of_wheel(kind: str) -> Check:
@@ -177,49 +164,66 @@ def _of_wheel(kind: str) -> Check:
     return check_names
 
 
+_positive, _share = partial(check_within, least=0), partial(check_within, least=0, most=1)
+_said = partial(check_text, chars_max=TEXT_CHARS_MAX)
+_star = partial(check_within, least=1, most=5, problem="{}; give 1 (poor) to 5 (excellent)")
+_days = partial(check_within, least=0, most=36_500, problem="{} days; use 1 to 36500, or 0 to set no end")
+check_timings = _entries(_positive)
+
 _RULES: dict[type[Any], dict[str, Check]] = {
     domain.Profile: {
-        "name": _line(_NAME),
-        "age": _one_of("child", "young", "middle-aged", "elderly"),
-        "gender": _one_of("female", "male"),
-        "timbre": _one_of("high", "mid", "low"),
+        "name": check_line,
+        "age": partial(check_choice, known=("child", "young", "middle-aged", "elderly")),
+        "gender": partial(check_choice, known=("female", "male")),
+        "timbre": partial(check_choice, known=("high", "mid", "low")),
         "language": check_language,
-        "about": _line(500, is_optional=True),
-        "speaking_style": _line(200, is_optional=True),
+        "about": _optional(partial(check_line, chars_max=500)),
+        "speaking_style": _optional(partial(check_line, chars_max=200)),
+    },
+    domain.Grant: {
+        "use": partial(check_choice, known=tuple(domain.Use)),
+        "granted_by": check_line,
+        "granted_on": check_date,
+        "purpose": _optional(partial(check_line, chars_max=500)),
+        "until": _optional(check_date),
     },
     domain.EmotionBank: {"name": check_id, "face_classes": _of_wheel("classes"), "voice_styles": _of_wheel("styles")},
     domain.Turn: {
         "id": check_handle,
-        "user_text": _text(TEXT_CHARS_MAX),
-        "reply_text": _text(TEXT_CHARS_MAX),
-        "user_emotion": _label,
-        "reply_emotion": _label,
-        "user_intensity": _within(0, 1),
+        **dict.fromkeys(("user_text", "reply_text"), _said),
+        **dict.fromkeys(("user_emotion", "reply_emotion"), _label),
+        "user_intensity": _share,
         "vote_record": _vote_record,
-        "models": _entries(_text(_NAME)),
-        "variants": _entries(_text(_NAME)),
+        **dict.fromkeys(("models", "variants"), _entries(partial(check_text, chars_max=NAME_CHARS_MAX))),
         "votes": _votes,
         "delivery": check,
         "timings_s": check_timings,
     },
-    domain.TurnVote: {"voter": _line(_NAME), "label": _label, "weight": _within(0), "latency_s": _within(0)},
+    domain.TurnVote: {"voter": check_line, "label": _label, "weight": _positive, "latency_s": _positive},
     domain.TurnDelivery: {
-        **dict.fromkeys(("decided_by", "voice_style", "face_class"), _line(_NAME, is_optional=True)),
-        "intensity": _within(0, 1),
+        **dict.fromkeys(("decided_by", "voice_style", "face_class"), _optional(check_line)),
+        "intensity": _share,
+    },
+    domain.TurnFilter: {
+        "identity": _optional(check_id),
+        **dict.fromkeys(("user", "conversation"), _optional(check_handle)),
+        **dict.fromkeys(("from_s", "until_s"), _positive),
+        **dict.fromkeys(("user_emotions", "reply_emotions"), check_labels),
+        **dict.fromkeys(("stage", "text"), _optional(partial(check_text, chars_max=200))),
     },
     domain.Sought: {
-        "text": _text(4000),
-        "hits_max": _hits,
-        "similarity_min": _within(-1, 1),
-        "age_max_s": _within(0),
+        "text": partial(check_text, chars_max=4000),
+        "hits_max": partial(check_within, least=1, most=32, problem="{} hits; ask for 1 to 32"),
+        "similarity_min": partial(check_within, least=-1, most=1),
+        "age_max_s": _positive,
         "user_emotions": check_labels,
-        "without": lambda field, ids: _count(field, ids, 1000, "turns; name"),
+        "without": partial(check_count, most=1000, what="turns; name"),
     },
-    domain.Example: {"user_text": _text(1000), "user_emotion": _label, "reply_text": _text(1000)},
-    domain.Rating: {
-        "rater": check_handle,
-        **dict.fromkeys(("expressiveness", "consistency", "naturalness"), _stars),
+    domain.Example: {
+        **dict.fromkeys(("user_text", "reply_text"), partial(check_text, chars_max=1000)),
+        "user_emotion": _label,
     },
+    domain.Rating: {"rater": check_handle, **dict.fromkeys(("expressiveness", "consistency", "naturalness"), _star)},
     domain.Retention: dict.fromkeys(("turns_days", "clips_days", "derived_days", "audits_days"), _days),
 }
 
@@ -230,40 +234,45 @@ def check_emotion(field: str, generator: Generator, name: str) -> None:
     check_choice(field, name, wheel.styles if generator is Generator.VOICE else wheel.classes)
 
 
-def check_declared(field: str, declared: Sequence[tuple[ReferenceKind, int]], whole: bool = False) -> None:
+def check_declared(field: str, files: Sequence[File | Reference], whole: bool = False) -> None:
     """Check kinds and sizes of reference files before a byte of them is read; `whole`: an identity has no others."""
-    for place, (kind, size_bytes) in enumerate(declared):
-        if size_bytes < 1:
-            raise InvalidRequest(f"{field}[{place}]", f"the {kind} is empty (0 bytes); send {_FORMATS[kind]}")
-        if size_bytes > BYTES_MAX[kind]:
-            problem = f"the {kind} has {size_bytes} bytes; send at most {BYTES_MAX[kind]} ({_mib(BYTES_MAX[kind])})"
+    for place, file in enumerate(files):
+        bytes_max = BYTES_MAX[file.kind]
+        if file.size_bytes < 1:
+            problem = f"the {file.kind} is empty (0 bytes); send {_FORMATS[file.kind][0]}"
+            raise InvalidRequest(f"{field}[{place}]", problem)
+        if file.size_bytes > bytes_max:
+            problem = f"the {file.kind} has {file.size_bytes} bytes; send at most {bytes_max} ({_mib(bytes_max)})"
             raise TooLarge(f"{field}[{place}]", problem)
-    if len(declared) > FILES_MAX:
-        raise TooLarge(field, f"{len(declared)} files; an identity has at most {FILES_MAX}")
-    if (sum_bytes := sum(size for _, size in declared)) > ALL_BYTES_MAX:
+    if len(files) > FILES_MAX:
+        raise TooLarge(field, f"{len(files)} files; an identity has at most {FILES_MAX}")
+    if (sum_bytes := sum(file.size_bytes for file in files)) > ALL_BYTES_MAX:
         problem = f"{sum_bytes} bytes in all; an identity has at most {ALL_BYTES_MAX} ({_mib(ALL_BYTES_MAX)})"
         raise TooLarge(field, problem)
     if whole:
-        check_needed(field, [kind for kind, _ in declared])
+        check_needed(field, files)
 
 
-def check_needed(field: str, kinds: Collection[ReferenceKind]) -> None:
+def check_needed(field: str, files: Sequence[File | Reference]) -> None:
     """Check that a portrait and a voice are there."""
     for kind in (ReferenceKind.PORTRAIT, ReferenceKind.VOICE):
-        if kind not in kinds:
-            raise InvalidRequest(field, f"no {kind} among the identity's files; it needs one: send {_FORMATS[kind]}")
+        if all(file.kind is not kind for file in files):
+            problem = f"no {kind} among the identity's files; it needs one: send {_FORMATS[kind][0]}"
+            raise InvalidRequest(field, problem)
 
 
-def came(field: str, files: Sequence[File], since: int, others: Sequence[Reference] = ()) -> tuple[Reference, ...]:
+def new_references(
+    field: str, files: Sequence[File], since: int, others: Sequence[Reference] = ()
+) -> tuple[Reference, ...]:
     """Check files that come with version `since` beside `others`, and return their references.
 
     Whether a face or a voice in them is usable is for the services that use them to say.
     """
-    check_declared(field, [(file.kind, len(file.content)) for file in files])
+    check_declared(field, files)
     references: list[Reference] = []
     for place, file in enumerate(files):
         check_format(f"{field}[{place}]", file.kind, file.content)
-        reference = Reference(domain.digest_of(file.content), len(file.content), file.kind, since)
+        reference = Reference(domain.digest_of(file.content), file.size_bytes, file.kind, since)
         if any(other.digest == reference.digest for other in (*others, *references)):
             problem = f"the {file.kind} with SHA-256 {reference.digest} is there already; send each file once"
             raise InvalidRequest(f"{field}[{place}]", problem)
@@ -271,13 +280,14 @@ def came(field: str, files: Sequence[File], since: int, others: Sequence[Referen
     return tuple(references)
 
 
-def left(field: str, references: Sequence[Reference], removed: Sequence[str]) -> tuple[Reference, ...]:
+def kept_references(field: str, references: Sequence[Reference], removed: Sequence[str]) -> tuple[Reference, ...]:
     """Return the references that are not removed; check that the others are there, each once."""
+    known = [reference.digest for reference in references]
     for place, digest in enumerate(removed):
         check_digest(f"{field}[{place}]", digest)
         if digest in removed[:place]:
             raise InvalidRequest(f"{field}[{place}]", f"{digest} is there twice; name each file once")
-        if all(reference.digest != digest for reference in references):
+        if digest not in known:
             problem = f"{digest} is the SHA-256 of none of its files; GetIdentity tells them"
             raise InvalidRequest(f"{field}[{place}]", problem)
     return tuple(reference for reference in references if reference.digest not in removed)
@@ -293,23 +303,16 @@ def check_content(content: bytes, bytes_max: int, what: str = "") -> None:
 
 def check_clip(kind: ClipKind, content: bytes) -> None:
     """Check that a clip is there, is not too large and begins as its format does."""
-    check_content(content, CLIP_BYTES_MAX, _FORMATS[kind])
+    check_content(content, CLIP_BYTES_MAX, _FORMATS[kind][0])
     check_format("content", kind, content)
 
 
 def check_format(field: str, kind: ReferenceKind | ClipKind, content: bytes) -> None:
     """Check that a file begins as its format does."""
-    is_mp4, is_wav = content[4:8] == b"ftyp", content[:4] == b"RIFF" and content[8:12] == b"WAVE"
-    begins_well = {
-        ReferenceKind.PORTRAIT: content.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")),
-        ReferenceKind.VOICE: is_wav,
-        ReferenceKind.FILM: is_mp4 or content.startswith(b"\x1aE\xdf\xa3"),
-        ClipKind.SPEECH: is_wav,
-        ClipKind.VIDEO: is_mp4,
-    }[kind]
-    if not begins_well:
-        what = f"its {len(content)} bytes begin" if isinstance(kind, ClipKind) else f"the {kind} begins"
-        raise InvalidRequest(field, f"{what} with {content[:12]!r}; send {_FORMATS[kind]}")
+    what, beginning = _FORMATS[kind]
+    if not re.match(beginning, content, re.DOTALL):
+        whose = f"its {len(content)} bytes begin" if isinstance(kind, ClipKind) else f"the {kind} begins"
+        raise InvalidRequest(field, f"{whose} with {content[:12]!r}; send {what}")
 
 
 def show(value: str) -> str:

@@ -1,11 +1,10 @@
 """Permissions: which may be kept, and whether one holds today."""
 
-import re
 from collections.abc import Collection, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 from services.common.errors import FailedPrecondition, InvalidRequest
-from services.memory.checks import check_choice, check_line, show
+from services.memory.checks import check, check_choice, show
 from services.memory.domain import Grant, Identity, Use
 
 EARLIEST_S = 14 * 3600.0
@@ -14,22 +13,14 @@ EARLIEST_S = 14 * 3600.0
 
 def check_grants(field: str, grants: Sequence[Grant]) -> None:
     """Check permissions: one for each use, with real dates; an error names the place ("header.grants[1].until")."""
-    seen: set[str] = set()
     for index, grant in enumerate(grants):
         place = f"{field}[{index}]"
-        check_choice(f"{place}.use", grant.use, tuple(Use))
-        if grant.use in seen:
+        check(place, grant)
+        if any(other.use == grant.use for other in grants[:index]):
             raise InvalidRequest(f"{place}.use", f"{show(grant.use)} is there twice; give each use one permission")
-        seen.add(grant.use)
-        check_line(f"{place}.granted_by", grant.granted_by, 100)
-        _check_date(f"{place}.granted_on", grant.granted_on)
-        if grant.purpose:
-            check_line(f"{place}.purpose", grant.purpose, 500)
-        if grant.until:
-            _check_date(f"{place}.until", grant.until)
-            if grant.until < grant.granted_on:
-                problem = f"{show(grant.until)} is before {grant.granted_on}, when it was granted; give a later day"
-                raise InvalidRequest(f"{place}.until", problem)
+        if grant.until and grant.until < grant.granted_on:
+            problem = f"{show(grant.until)} is before {grant.granted_on}, when it was granted; give a later day"
+            raise InvalidRequest(f"{place}.until", problem)
 
 
 def check_uses(field: str, uses: Collection[str]) -> None:
@@ -83,12 +74,3 @@ def _problem(identity: Identity, use: str, today: str) -> str:
 
 def _day(time_s: float) -> str:
     return datetime.fromtimestamp(time_s, UTC).date().isoformat()
-
-
-def _check_date(field: str, value: str) -> None:
-    try:
-        if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", value) and date.fromisoformat(value):
-            return
-    except ValueError:
-        pass
-    raise InvalidRequest(field, f"{show(value)} is not a date; write it as YYYY-MM-DD")

@@ -85,6 +85,11 @@ class File:
     kind: ReferenceKind
     content: bytes
 
+    @property
+    def size_bytes(self) -> int:
+        """Its size."""
+        return len(self.content)
+
 
 @dataclass(frozen=True)
 class Identity:

@@ -39,16 +39,17 @@ def received(kind: type[Value], message: Message) -> Value:
     return kind(**{name: _value(hint, getattr(message, name)) for name, hint in _hints(kind) if name in known})  # type: ignore[arg-type]
 
 
-def choice(field: str, kind: type[Choice], enum: EnumDescriptor, number: int) -> Choice:
-    """Return the member of `kind` that an enum's number stands for.
+def choice(kind: type[Choice], message: Message, field: str, path: str = "") -> Choice:
+    """Return the member of `kind` that an enum field of a message stands for; `path` leads to the message.
 
     Raises:
         InvalidRequest: It stands for none.
     """
+    enum, number = message.DESCRIPTOR.fields_by_name[field].enum_type, getattr(message, field)
     names = {number: name for name, number in _numbers(enum).items()}
     if names.get(number) not in set(kind):
         known = ", ".join(enum.values_by_number[_numbers(enum)[member]].name for member in kind)
-        raise InvalidRequest(field, f"{number} is unknown; use one of: {known}")
+        raise InvalidRequest(path + field, f"{number} is unknown; use one of: {known}")
     return kind(names[number])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import grpc
@@ -36,12 +37,6 @@ PAGE_DEFAULT, PAGE_MAX = 50, 200
 TURNS_DEFAULT = HITS_DEFAULT = 4
 """Turns that are recalled, and hits, when the caller does not say how many."""
 
-_KINDS = identities_pb2.DESCRIPTOR.enum_types_by_name["ReferenceKind"]
-_GENERATORS = identities_pb2.DESCRIPTOR.enum_types_by_name["Generator"]
-_CLIPS = memory_pb2.DESCRIPTOR.enum_types_by_name["ClipKind"]
-_ORDERS = turns_pb2.DESCRIPTOR.enum_types_by_name["TurnOrder"]
-_GROUPS = turns_pb2.DESCRIPTOR.enum_types_by_name["TurnGroup"]
-
 
 def _page(request: Any) -> tuple[int, str]:
     if request.page_size > PAGE_MAX:
@@ -56,11 +51,11 @@ def _present(message: Any, field: str, path: str = "") -> Any:
 
 
 def _generator(request: Any, path: str = "") -> domain.Generator:
-    return choice(f"{path}generator", domain.Generator, _GENERATORS, request.generator)
+    return choice(domain.Generator, request, "generator", path)
 
 
 def _clip(request: Any, path: str = "") -> domain.ClipKind:
-    return choice(f"{path}kind", domain.ClipKind, _CLIPS, request.kind)
+    return choice(domain.ClipKind, request, "kind", path)
 
 
 def _conversation(request: Any) -> tuple[str, domain.ConversationKey]:
@@ -116,11 +111,9 @@ _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
     "ListAudits": lambda m, r: m.erasure.page(r.tenant, *_page(r)),
     "ListUsers": lambda m, r: m.research.users(r.tenant, r.identity, *_page(r)),
     "ListConversations": lambda m, r: m.research.conversations(r.tenant, r.identity, r.user, *_page(r)),
-    "QueryTurns": lambda m, r: m.research.turns(
-        r.tenant, _filter(r), choice("order", domain.TurnOrder, _ORDERS, r.order), *_page(r)
-    ),
+    "QueryTurns": lambda m, r: m.research.turns(r.tenant, _filter(r), choice(domain.TurnOrder, r, "order"), *_page(r)),
     "CountTurns": lambda m, r: m.research.counts(
-        r.tenant, _filter(r), choice("group", domain.TurnGroup, _GROUPS, r.group), r.bucket_s
+        r.tenant, _filter(r), choice(domain.TurnGroup, r, "group"), r.bucket_s
     ),
     "RateTurn": lambda m, r: m.research.rate(
         r.tenant, received(domain.ConversationKey, r), r.turn, received(domain.Rating, _present(r, "rating"))
@@ -139,24 +132,88 @@ _EXPORT: dict[str, Callable[[Memory, Any], AsyncGenerator[bytes]]] = {
     "ExportTurns": lambda m, r: m.research.export(r.tenant, _filter(r)),
 }
 
-_PUT: dict[str, tuple[int, Callable[[Any], Any], Callable[[Memory, Any, bytes], Awaitable[Any]]]] = {
-    "PutClip": (
+Upload = tuple[list[Declared], Callable[[list[bytes]], Awaitable[Any]]]
+"""Files that are to come, and what keeps them."""
+
+
+def _add(memory: Memory, header: Any) -> Upload:
+    profile = received(domain.Profile, _present(header, "profile", "header."))
+    declared, kinds = _declared("header.references", header.references, whole=True)
+
+    def keep(contents: list[bytes]) -> Awaitable[domain.Identity]:
+        files, bank = tuple(map(domain.File, kinds, contents)), header.emotion_bank or domain.BANK_DEFAULT
+        new = domain.NewIdentity(header.id, profile, _grants(header.grants), files, bank)
+        return memory.identities.add(header.tenant, new)
+
+    return declared, keep
+
+
+def _change(memory: Memory, header: Any) -> Upload:
+    declared, kinds = _declared("header.added", header.added)
+
+    def keep(contents: list[bytes]) -> Awaitable[domain.Identity]:
+        change = domain.Change(
+            if_version=header.if_version,
+            profile=received(domain.Profile, header.profile) if header.HasField("profile") else None,
+            grants=_grants(header.grants.grants) if header.HasField("grants") else None,
+            emotion_bank=(header.emotion_bank or domain.BANK_DEFAULT) if header.HasField("emotion_bank") else None,
+            removed=tuple(header.removed),
+            added=tuple(map(domain.File, kinds, contents)),
+        )
+        return memory.identities.change(header.tenant, header.id, change)
+
+    return declared, keep
+
+
+def _declared(
+    field: str, references: Sequence[Any], whole: bool = False
+) -> tuple[list[Declared], list[domain.ReferenceKind]]:
+    """Return the reference files that are to come and their kinds, checked."""
+    files: list[domain.Reference] = []
+    for place, each in enumerate(references):
+        kind = choice(domain.ReferenceKind, each, "kind", f"{field}[{place}].")
+        if each.digest:
+            check_digest(f"{field}[{place}].digest", each.digest)
+        files.append(domain.Reference(each.digest, each.size_bytes, kind))
+    check_declared(field, files, whole)
+    declared = [Declared(f"{field}[{place}]", each.size_bytes, each.digest) for place, each in enumerate(files)]
+    return declared, [each.kind for each in files]
+
+
+def _one(
+    bytes_max: int, keeping: Callable[[Memory, Any], Callable[[bytes], Awaitable[Any]]]
+) -> Callable[[Memory, Any], Upload]:
+    """Return the upload of a single content of at most so many bytes."""
+
+    def upload(memory: Memory, header: Any) -> Upload:
+        keep = keeping(memory, header)
+        if header.size_bytes > bytes_max:
+            problem = f"{header.size_bytes}; send at most {bytes_max} ({bytes_max >> 20} MiB)"
+            raise TooLarge("header.size_bytes", problem)
+        if not header.size_bytes:
+            raise InvalidRequest("header.size_bytes", f"0; declare the size of what follows, 1 to {bytes_max}")
+        return [Declared("content", header.size_bytes)], lambda contents: keep(*contents)
+
+    return upload
+
+
+_UPLOADS: dict[str, Callable[[Memory, Any], Upload]] = {
+    "AddIdentity": _add,
+    "ChangeIdentity": _change,
+    "PutClip": _one(
         CLIP_BYTES_MAX,
-        lambda h: _clip(h, "header."),
-        lambda m, h, content: m.conversations.put_clip(*_conversation(h), h.turn, _clip(h), content),
+        lambda m, h: partial(m.conversations.put_clip, *_conversation(h), h.turn, _clip(h, "header.")),
     ),
-    "PutDerived": (
+    "PutDerived": _one(
         DERIVED_BYTES_MAX,
-        lambda h: None,
-        lambda m, h, content: m.references.keep_derived(
-            h.tenant, h.identity, tuple(h.reference_digests), h.model_digest, content
+        lambda m, h: partial(
+            m.references.keep_derived, h.tenant, h.identity, tuple(h.reference_digests), h.model_digest
         ),
     ),
-    "PutEmotionReference": (
+    "PutEmotionReference": _one(
         EMOTION_BYTES_MAX,
-        lambda h: _generator(h, "header."),
-        lambda m, h, content: m.references.put_emotion(
-            h.tenant, h.identity, _generator(h), h.name, h.media_type, content
+        lambda m, h: partial(
+            m.references.put_emotion, h.tenant, h.identity, _generator(h, "header."), h.name, h.media_type
         ),
     ),
 }
@@ -173,7 +230,6 @@ class Servicer:
     def __init__(self, memory: Memory, check_open: Callable[[], None]) -> None:
         self._memory, self._check_open = memory, check_open
         self._uploads, self._downloads = Transfers(), Transfers()
-        self._special = {"AddIdentity": self._add, "ChangeIdentity": self._change, "ImportIdentity": self._import}
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add all services to a server."""
@@ -242,59 +298,12 @@ class Servicer:
             self._check_open()
             header = await header_of(parts)
             check_id("header.tenant", header.tenant)
-            if name in self._special:
-                return self._answer(answer, await self._special[name](header, parts))
-            bytes_max, check_header, keep = _PUT[name]
-            check_header(header)
-            if header.size_bytes > bytes_max:
-                problem = f"{header.size_bytes}; send at most {bytes_max} ({bytes_max >> 20} MiB)"
-                raise TooLarge("header.size_bytes", problem)
-            if not header.size_bytes:
-                raise InvalidRequest("header.size_bytes", f"0; declare the size of what follows, 1 to {bytes_max}")
-            with self._uploads.room(header.size_bytes):
-                (content,) = await files_of(parts, [Declared("content", header.size_bytes)])
-                return self._answer(answer, await keep(self._memory, header, content))
+            if name == "ImportIdentity":
+                async with aclosing(contents_of(parts)) as contents:
+                    imported = await self._memory.archive.import_(header.tenant, header.identity, contents)
+                return self._answer(answer, imported)
+            declared, keep = _UPLOADS[name](self._memory, header)
+            with self._uploads.room(sum(file.size_bytes for file in declared)):
+                return self._answer(answer, await keep(await files_of(parts, declared)))
 
         return send
-
-    async def _add(self, header: Any, parts: AsyncIterator[Any]) -> domain.Identity:
-        profile = received(domain.Profile, _present(header, "profile", "header."))
-        declared, kinds = _declared("header.references", header.references, whole=True)
-        with self._uploads.room(sum(file.size_bytes for file in declared)):
-            files = tuple(map(domain.File, kinds, await files_of(parts, declared)))
-            bank = header.emotion_bank or domain.BANK_DEFAULT
-            new = domain.NewIdentity(header.id, profile, _grants(header.grants), files, bank)
-            return await self._memory.identities.add(header.tenant, new)
-
-    async def _change(self, header: Any, parts: AsyncIterator[Any]) -> domain.Identity:
-        declared, kinds = _declared("header.added", header.added)
-        with self._uploads.room(sum(file.size_bytes for file in declared)):
-            change = domain.Change(
-                if_version=header.if_version,
-                profile=received(domain.Profile, header.profile) if header.HasField("profile") else None,
-                grants=_grants(header.grants.grants) if header.HasField("grants") else None,
-                emotion_bank=(header.emotion_bank or domain.BANK_DEFAULT) if header.HasField("emotion_bank") else None,
-                removed=tuple(header.removed),
-                added=tuple(map(domain.File, kinds, await files_of(parts, declared))),
-            )
-            return await self._memory.identities.change(header.tenant, header.id, change)
-
-    async def _import(self, header: Any, parts: AsyncIterator[Any]) -> domain.Identity:
-        async with aclosing(contents_of(parts)) as contents:
-            return await self._memory.archive.import_(header.tenant, header.identity, contents)
-
-
-def _declared(
-    field: str, references: Sequence[Any], whole: bool = False
-) -> tuple[list[Declared], list[domain.ReferenceKind]]:
-    """Return the reference files that are to come and their kinds, checked."""
-    kinds = [
-        choice(f"{field}[{place}].kind", domain.ReferenceKind, _KINDS, each.kind)
-        for place, each in enumerate(references)
-    ]
-    for place, each in enumerate(references):
-        if each.digest:
-            check_digest(f"{field}[{place}].digest", each.digest)
-    check_declared(field, [(kind, each.size_bytes) for kind, each in zip(kinds, references, strict=True)], whole)
-    declared = [Declared(f"{field}[{place}]", each.size_bytes, each.digest) for place, each in enumerate(references)]
-    return declared, kinds

@@ -13,12 +13,12 @@ import emotions
 from services.common.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
 from services.memory.checks import (
     FILES_MAX,
-    came,
     check,
     check_declared,
     check_id,
     check_needed,
-    left,
+    kept_references,
+    new_references,
 )
 from services.memory.consent import allowed, check_grants, check_uses, require
 from services.memory.domain import (
@@ -130,8 +130,8 @@ class Identities:
         check_grants("header.grants", new.grants)
         if not new.grants:
             raise InvalidRequest("header.grants", f"it is empty; allow at least one of: {', '.join(Use)}")
-        check_declared("header.references", [(file.kind, len(file.content)) for file in new.files], whole=True)
-        references = came("header.references", new.files, since=1)
+        check_declared("header.references", new.files, whole=True)
+        references = new_references("header.references", new.files, since=1)
         generation, now_s = uuid4().hex, self.storage.clock()
         identity = Identity(new.id, new.profile, references, new.grants, new.emotion_bank, 1, now_s, generation)
 
@@ -267,11 +267,11 @@ class Identities:
         now = replace(old, **{name: value for name, value in given.items() if value is not None})
         check("header.profile", now.profile)
         check_grants("header.grants", now.grants)
-        kept = left("header.removed", old.references, change.removed)
-        references = (*kept, *came("header.added", change.added, since=old.version + 1, others=old.references))
-        check_declared("header.added", [(reference.kind, reference.size_bytes) for reference in references])
-        check_needed("header.removed", [reference.kind for reference in references])
-        return replace(now, references=references, version=old.version + 1, changed_at_s=self.storage.clock())
+        kept, version = kept_references("header.removed", old.references, change.removed), old.version + 1
+        references = (*kept, *new_references("header.added", change.added, version, old.references))
+        check_declared("header.added", references)
+        check_needed("header.removed", references)
+        return replace(now, references=references, version=version, changed_at_s=self.storage.clock())
 
     async def _drop_stale_derived(self, session: Session, identity: Identity) -> None:
         """Delete data derived from files that are gone, or for a use that is not allowed any more."""

@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, exists, func, literal, or_, select, tuple_
 
 from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest
-from services.memory.checks import check, check_handle, check_id, check_labels, check_text, check_within
+from services.memory.checks import check, check_handle, check_within
 from services.memory.consent import allowed
 from services.memory.domain import (
     Conversation,
@@ -230,32 +230,26 @@ def _told(user: str, kind: str) -> str:
 
 def _conditions(session: Session, wanted: TurnFilter) -> list[ColumnElement[bool]]:
     """Return the conditions of a filter; refuse a field of it that is wrong."""
-    found: list[ColumnElement[bool]] = [session.mine(turns), identities.c.name.is_not(None)]
-    for name, rule, columns in (
-        ("identity", check_id, [(identities.c.name, wanted.identity)]),
-        ("user", check_handle, [(users.c.name, wanted.user), (users.c.kind, "user")]),
-        ("conversation", check_handle, [(conversations.c.name, wanted.conversation)]),
-    ):
-        if value := getattr(wanted, name):
-            rule(f"filter.{name}", value)
-            found += [column == wished for column, wished in columns]
-    for name in ("from_s", "until_s"):
-        check_within(f"filter.{name}", getattr(wanted, name), 0)
-    found.append(turns.c.said_at_s.between(wanted.from_s, math.nextafter(wanted.until_s or 1e12, 0)))
-    for name in ("user_emotions", "reply_emotions"):
-        if labels := getattr(wanted, name):
-            check_labels(f"filter.{name}", labels)
-            found.append(turns.c[name.removesuffix("s")].in_(labels))
+    check("filter", wanted)
     if wanted.variant and not wanted.stage:
         raise InvalidRequest("filter.stage", "missing; name the stage of filter.variant")
+    until_s = math.nextafter(wanted.until_s or 1e12, 0)
+    found = [session.mine(turns), identities.c.name.is_not(None), turns.c.said_at_s.between(wanted.from_s, until_s)]
+    if wanted.identity:
+        found.append(identities.c.name == wanted.identity)
+    if wanted.user:
+        found.append(by(users, kind="user", name=wanted.user))
+    if wanted.conversation:
+        found.append(conversations.c.name == wanted.conversation)
+    if wanted.user_emotions:
+        found.append(turns.c.user_emotion.in_(wanted.user_emotions))
+    if wanted.reply_emotions:
+        found.append(turns.c.reply_emotion.in_(wanted.reply_emotions))
     if wanted.variant:
         found.append(_variant(wanted.stage) == wanted.variant)
-    for name in ("stage", "text"):
-        if value := getattr(wanted, name):
-            check_text(f"filter.{name}", value, 200)
     if wanted.text:
         said = (column.icontains(wanted.text, autoescape=True) for column in (turns.c.user_text, turns.c.reply_text))
-        found.append(next(said) | next(said))
+        found.append(or_(*said))
     return found
 
 

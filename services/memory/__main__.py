@@ -2,15 +2,14 @@
 
 import argparse
 import asyncio
-import sys
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from services.common import logs, server, start
-from services.memory.consistency import Findings, check
+from services.memory.consistency import check
 from services.memory.database import ERRORS, translated
+from services.memory.domain import NewIdentity
 from services.memory.embedding import SentenceEmbedder
 from services.memory.layout_2 import import_store
 from services.memory.memory import Memory
@@ -25,9 +24,8 @@ async def serve(started: asyncio.Event) -> None:
     """Serve until SIGTERM: refusals until the memory is open, then what is in it."""
     settings = MemorySettings()
     logs.configure("memory", settings.log_level)
-    memory = Memory(settings, SentenceEmbedder(settings.models_dir), tuple(ready_identities()))
-    upkeep = Upkeep(settings, memory)
-    try:
+    async with _memory(settings, tuple(ready_identities())) as memory:
+        upkeep = Upkeep(settings, memory)
         async with server.running(SERVICES, "memory", settings) as running:
             running.serve(Servicer(memory, upkeep.check_open).register, memory.load)
             stopped = asyncio.create_task(server.stop_signal())
@@ -41,6 +39,14 @@ async def serve(started: asyncio.Event) -> None:
                 working.cancel()
                 with suppress(asyncio.CancelledError):
                     await working
+
+
+@asynccontextmanager
+async def _memory(settings: MemorySettings, ready: Sequence[NewIdentity] = ()) -> AsyncIterator[Memory]:
+    """Hold a memory open. Commands do without the ready identities: those that are in it count."""
+    memory = Memory(settings, SentenceEmbedder(settings.models_dir), ready)
+    try:
+        yield memory
     finally:
         await memory.close()
 
@@ -52,57 +58,35 @@ async def _work(upkeep: Upkeep, running: server.Running, started: asyncio.Event)
     await upkeep.run()
 
 
-def _migrating(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
-    async def run(_: asyncio.Event) -> None:
-        try:
-            await (_check_revision if arguments.check else _migrate)(DatabaseSettings())
-        except ERRORS as error:
-            raise translated(error)[0] from error
-
-    return run
-
-
-async def _migrate(settings: DatabaseSettings) -> None:
-    before, after = await migrate(settings)
-    print(f"schema: {before or 'none'} -> {after}" if before != after else f"schema: {after}, nothing to do")
-
-
-async def _check_revision(settings: DatabaseSettings) -> None:
-    found = await revision_of(settings)
-    is_served = found == head() or is_newer(found)
-    print(f"schema: {found or 'none'}, this version: {head()}{'' if is_served else '; run migrate'}")
+async def _migrate(arguments: argparse.Namespace) -> None:
+    settings = DatabaseSettings()
+    try:
+        before, after = (await revision_of(settings), head()) if arguments.check else await migrate(settings)
+    except ERRORS as error:
+        raise translated(error)[0] from error
+    if not arguments.check:
+        print(f"schema: {before or 'none'} -> {after}" if before != after else f"schema: {after}, nothing to do")
+        return
+    is_served = before == after or is_newer(before)
+    print(f"schema: {before or 'none'}, this version: {after}{'' if is_served else '; run migrate'}")
     if not is_served:
         raise SystemExit(3)
 
 
-def _checking(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
-    async def run(_: asyncio.Event) -> None:
-        settings = MemorySettings()
-        memory = Memory(settings, SentenceEmbedder(settings.models_dir))
-        try:
-            findings: Findings = await check(memory, arguments.repair, arguments.erasures)
-        finally:
-            await memory.close()
-        print("\n".join(findings.lines()))
-        if findings.are_left:
-            raise SystemExit(3)
-
-    return run
+async def _check(arguments: argparse.Namespace) -> None:
+    async with _memory(MemorySettings()) as memory:
+        findings = await check(memory, arguments.repair, arguments.erasures)
+    print("\n".join(findings.lines()))
+    if findings.are_left:
+        raise SystemExit(3)
 
 
-def _importing(arguments: argparse.Namespace) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
-    async def run(_: asyncio.Event) -> None:
-        settings = MemorySettings()
-        # Without the ready identities: those of the store count, with what was said to them.
-        memory = Memory(settings, SentenceEmbedder(settings.models_dir))
-        try:
-            await Upkeep(settings, memory).open_once()
-            async for line in import_store(memory, arguments.source, settings):
-                print(line)
-        finally:
-            await memory.close()
-
-    return run
+async def _import(arguments: argparse.Namespace) -> None:
+    settings = MemorySettings()
+    async with _memory(settings) as memory:
+        await Upkeep(settings, memory).open_once()
+        async for line in import_store(memory, arguments.source, settings):
+            print(line)
 
 
 def _parsed() -> argparse.Namespace:
@@ -112,7 +96,7 @@ def _parsed() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     migrating = commands.add_parser("migrate", help="bring the database's schema to this version")
     migrating.add_argument("--check", action="store_true", help="only tell; status 3 when there is something to do")
-    migrating.set_defaults(make=_migrating)
+    migrating.set_defaults(run=_migrate)
     checking = commands.add_parser("check", help="compare database and object storage, for instance after a restore")
     checking.add_argument(
         "--repair",
@@ -120,7 +104,7 @@ def _parsed() -> argparse.Namespace:
         help="delete rows without objects and objects without rows, and erase again what a restore brought back",
     )
     checking.add_argument("--erasures", type=Path, metavar="FOLDER", help="a copy of the records kept elsewhere")
-    checking.set_defaults(make=_checking)
+    checking.set_defaults(run=_check)
     importing = commands.add_parser("import-layout-2", help="bring in a store of the version before the database")
     importing.add_argument(
         "--from",
@@ -129,7 +113,7 @@ def _parsed() -> argparse.Namespace:
         metavar="FOLDER|BUCKET",
         help="the old E3RG_MEMORY_FOLDER, or a bucket at E3RG_MEMORY_S3_ENDPOINT",
     )
-    importing.set_defaults(make=_importing)
+    importing.set_defaults(run=_import)
     return parser.parse_args()
 
 
@@ -137,5 +121,4 @@ if __name__ == "__main__":
     parsed = _parsed()
     if parsed.command:
         logs.configure("memory", "WARNING")
-    start.run("memory", parsed.make(parsed) if parsed.command else serve)
-    sys.exit(0)
+    start.run("memory", lambda started: parsed.run(parsed) if parsed.command else serve(started))

@@ -2,8 +2,8 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -39,6 +39,39 @@ _TENANT = text(
 )
 
 
+class Works:
+    """Works whose end is waited for, also when their callers are cancelled."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def finished(self, work: Coroutine[Any, Any, Result], is_cancelled: bool = False) -> Result:
+        """Return what `work` returns.
+
+        When the caller is cancelled, however often, the end of the work is waited for; with `is_cancelled` it is
+        cancelled too, once.
+        """
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if is_cancelled:
+                task.cancel()
+            while not task.done():
+                with suppress(asyncio.CancelledError):  # gRPC cancels a call twice that is reading.
+                    await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # Nobody else wants it any more.
+            raise
+
+    async def ended(self) -> None:
+        """Return when no work is left."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
 class Database:
     """SQLite in one file, or PostgreSQL.
 
@@ -53,7 +86,7 @@ class Database:
     def __init__(self, settings: DatabaseSettings) -> None:
         self.problem, self.is_rewritten = "", True
         self._timeout_s = settings.database_timeout_s
-        self._running: set[asyncio.Task[Any]] = set()
+        self._works = Works()
         self.engine = engine_of(settings, settings.url)
         self.is_embedded = self.engine.dialect.name == "sqlite"
         # SQLite has one writer at a time: within the process they queue here instead of polling its lock.
@@ -104,17 +137,11 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections, those of calls that were cancelled once these have ended."""
-        if self._running:
-            await asyncio.wait(self._running)
+        await self._works.ended()
         await self.engine.dispose()
         await self._reader.dispose()
 
     async def _worked(self, tenant: str, work: Callable[[Session], Awaitable[Result]], key: str, begin: str) -> Result:
-        async with self._transaction(tenant, begin) as connection:
-            return await work(Session(connection, tenant, key))
-
-    @asynccontextmanager
-    async def _transaction(self, tenant: str, begin: str) -> AsyncIterator[Any]:
         is_queued = self.is_embedded and begin != "BEGIN"
         async with self._writer if is_queued else nullcontext(), self.engine.connect() as plain:
             connection = await plain.execution_options(e3rg_begin=begin)
@@ -123,25 +150,12 @@ class Database:
                     timeout = str(round(self._timeout_s * 1000))
                     values = {"tenant": tenant, "maintenance": "" if tenant else "on", "timeout": timeout}
                     await connection.execute(_TENANT, values)
-                yield connection
+                return await work(Session(connection, tenant, key))
 
     async def tried(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Return what `work` returns, tried again where that may help; errors are named."""
-        # In a task that is cancelled once: SQLAlchemy loses the connection of one that is cancelled again meanwhile.
-        task = asyncio.create_task(self._attempts(work))
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait([task])
-            raise
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # Nobody else may want it any more.
+        # Cancelled once: SQLAlchemy loses the connection of a task that is cancelled again meanwhile.
+        return await self._works.finished(self._attempts(work), is_cancelled=True)
 
     async def _attempts(self, work: Callable[[], Awaitable[Result]]) -> Result:
         for attempt in range(ATTEMPTS):

@@ -14,25 +14,18 @@ def ready_identities(folder: Path = FOLDER) -> Iterator[NewIdentity]:
 
     Raises:
         OSError: A portrait or a voice is missing.
-        KeyError: A profile lacks a key.
-        TypeError: A permission lacks a key, or has one that no permission has.
+        KeyError: A profile has no permissions.
+        TypeError: A profile or a permission lacks a key, or has one that none has.
         tomllib.TOMLDecodeError: A profile is not TOML.
     """
     for path in sorted(folder.glob("*/profile.toml")):
-        row = tomllib.loads(path.read_text("utf-8"))
+        profile = tomllib.loads(path.read_text("utf-8"))
+        grants = profile.pop("grants")
         yield NewIdentity(
             id=path.parent.name,
-            profile=Profile(
-                name=row["name"],
-                age=row["age"],
-                gender=row["gender"],
-                timbre=row["timbre"],
-                language=row["language"],
-                about=row["about"],
-                speaking_style=row["speaking_style"],
-            ),
+            profile=Profile(**profile),
             # TOML has dates of its own.
-            grants=tuple(Grant(**{key: str(value) for key, value in grant.items()}) for grant in row["grants"]),
+            grants=tuple(Grant(**{key: str(value) for key, value in grant.items()}) for grant in grants),
             files=(
                 File(ReferenceKind.PORTRAIT, (path.parent / "portrait.png").read_bytes()),
                 File(ReferenceKind.VOICE, (path.parent / "voice.wav").read_bytes()),

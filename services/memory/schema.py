@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator, TypeEngine, UserDefinedType
 
 from services.memory import domain
@@ -106,8 +107,13 @@ def _to(target: str, name: str, kind: TypeEngine[Any] = _ID, **options: Any) -> 
     return Column(name, kind, ForeignKey(target, ondelete="CASCADE"), **{"nullable": False, **options})
 
 
-def _tenant() -> Column[Any]:
-    return _to("tenants.tenant", "tenant", _NAME, index=True)
+def _table(name: str, *columns: SchemaItem) -> Table:
+    return Table(name, metadata, *columns)
+
+
+def _of_tenant(name: str, *columns: SchemaItem) -> Table:
+    """Return a table whose rows go with their tenant."""
+    return _table(name, _to("tenants.tenant", "tenant", _NAME, index=True), *columns)
 
 
 def _count(*names: str) -> list[Column[Any]]:
@@ -117,14 +123,14 @@ def _count(*names: str) -> list[Column[Any]]:
 def _media() -> list[Column[Any]]:
     """Return the columns of a row that names an object; a trigger puts its key into `outbox` when the row goes."""
     media = _col("digest", _DIGEST), _col("size_bytes", BigInteger), _col("created_at_s", Double)
-    return [_col("key", Text, primary_key=True), *media, _tenant()]
+    return [_col("key", Text, primary_key=True), *media]
 
 
 def _of_version(name: str, kind: type[Any]) -> Table:
     keys = _col("identity_id", _ID, primary_key=True), _col("version", Integer, primary_key=True)
     versions = [f"identity_versions.{column.name}" for column in keys]
     whose = ForeignKeyConstraint([column.name for column in keys], versions, ondelete="CASCADE")
-    return Table(name, metadata, *keys, _col("position", Integer, primary_key=True), _tenant(), *_of(kind), whose)
+    return _of_tenant(name, *keys, _col("position", Integer, primary_key=True), *_of(kind), whose)
 
 
 def _unique_of_owner(table: Table, *columns: str) -> None:
@@ -133,19 +139,16 @@ def _unique_of_owner(table: Table, *columns: str) -> None:
     Index(f"uq_{table.name}_owner", *owner, *(table.c[column] for column in columns), unique=True)
 
 
-tenants = Table(
+tenants = _table(
     "tenants",
-    metadata,
     _col("tenant", _NAME, primary_key=True),
     *(_col(each.name, Integer, server_default="0") for each in fields(domain.Retention)),
     # On SQLite, triggers count rows here: a cached matrix is stale when a count differs (`search.py`).
     *_count("examples_added", "examples_removed"),
 )
-users = Table(
+users = _of_tenant(
     "users",
-    metadata,
     _col("id", _ID, primary_key=True),
-    _tenant(),
     # "user", or "conversation" for one who is known in the conversation of this name only.
     _col("kind", String(16)),
     _col("name", _NAME),
@@ -155,46 +158,39 @@ users = Table(
     _col("is_indexed", Boolean, server_default=false()),
     UniqueConstraint("tenant", "kind", "name"),
 )
-emotion_banks = Table(
+emotion_banks = _table(
     "emotion_banks",
-    metadata,
     _to("tenants.tenant", "tenant", _NAME, primary_key=True),
     _col("name", _NAME, primary_key=True),
     *_of(domain.EmotionBank, "name"),
 )
-identities = Table(
+identities = _of_tenant(
     "identities",
-    metadata,
     _col("id", _ID, primary_key=True),
-    _tenant(),
     # NULL while an import is under way: nobody finds it before all of it is there.
     _col("name", _NAME, nullable=True),
     _col("version", Integer),
     _col("created_at_s", Double),
     UniqueConstraint("tenant", "name"),
 )
-identity_versions = Table(
+identity_versions = _of_tenant(
     "identity_versions",
-    metadata,
     _to("identities.id", "identity_id", primary_key=True),
     _col("version", Integer, primary_key=True),
-    _tenant(),
     *_of(domain.Profile),
     _col("emotion_bank", _NAME),
     _col("changed_at_s", Double),
 )
 permissions = _of_version("permissions", domain.Grant)
 version_references = _of_version("version_references", domain.Reference)
-reference_files = Table(
+reference_files = _of_tenant(
     "reference_files",
-    metadata,
     *_media(),
     _to("identities.id", "identity_id"),
     UniqueConstraint("identity_id", "digest"),
 )
-derived_data = Table(
+derived_data = _of_tenant(
     "derived_data",
-    metadata,
     *_media(),
     _to("identities.id", "identity_id"),
     _col("kind", String(16)),
@@ -203,9 +199,8 @@ derived_data = Table(
     _col("model_digest", _DIGEST),
     UniqueConstraint("identity_id", "source", "model_digest"),
 )
-emotion_references = Table(
+emotion_references = _of_tenant(
     "emotion_references",
-    metadata,
     *_media(),
     _to("identities.id", "identity_id", nullable=True, index=True),
     _col("generator", String(16)),
@@ -213,11 +208,9 @@ emotion_references = Table(
     _col("media_type", Text),
 )
 _unique_of_owner(emotion_references, "generator", "name")
-examples = Table(
+examples = _of_tenant(
     "examples",
-    metadata,
     _col("id", String(40), primary_key=True),
-    _tenant(),
     _to("identities.id", "identity_id", nullable=True, index=True),
     *_of(domain.Example, "id"),
     # SHA-256 of the three above: an owner has each example once.
@@ -226,11 +219,9 @@ examples = Table(
     _col("vector", Embedding()),
 )
 _unique_of_owner(examples, "fingerprint")
-conversations = Table(
+conversations = _of_tenant(
     "conversations",
-    metadata,
     _col("id", _BIG, primary_key=True, autoincrement=True),
-    _tenant(),
     _to("identities.id", "identity_id"),
     _to("users.id", "user_id", index=True),
     _col("name", _NAME),
@@ -239,11 +230,9 @@ conversations = Table(
     _col("created_at_s", Double),
     UniqueConstraint("identity_id", "user_id", "name"),
 )
-turns = Table(
+turns = _of_tenant(
     "turns",
-    metadata,
     _col("pk", _BIG, primary_key=True, autoincrement=True),
-    _tenant(),
     _to("conversations.id", "conversation_id", _BIG),
     _col("place", Integer),
     _col("id", _NAME),
@@ -256,11 +245,9 @@ turns = Table(
     Index("ix_turns_tenant_said_at_s", "tenant", "said_at_s"),
     Index("ix_turns_tenant_kept_at_s", "tenant", "kept_at_s"),
 )
-turn_embeddings = Table(
+turn_embeddings = _of_tenant(
     "turn_embeddings",
-    metadata,
     _to("turns.pk", "turn_pk", _BIG, primary_key=True, autoincrement=False),
-    _tenant(),
     # What searches filter by stands here again: they read no other table before they have their hits.
     _to("users.id", "user_id"),
     _col("identity_id", _ID),
@@ -274,32 +261,27 @@ turn_embeddings = Table(
     _col("vector", Embedding(), nullable=True),
     Index("ix_turn_embeddings_owner", "user_id", "is_indexed", "identity_id"),
 )
-clips = Table(
+clips = _of_tenant(
     "clips",
-    metadata,
     *_media(),
     _to("turns.pk", "turn_pk", _BIG),
     _col("kind", String(16)),
     UniqueConstraint("turn_pk", "kind"),
 )
-ratings = Table(
+ratings = _of_tenant(
     "ratings",
-    metadata,
     _to("turns.pk", "turn_pk", _BIG, primary_key=True, autoincrement=False),
     _col("rater", _NAME, primary_key=True),
-    _tenant(),
     *_of(domain.Rating, "rater"),
 )
-removed_identities = Table(
+removed_identities = _table(
     "removed_identities",
-    metadata,
     # Identities that come with the project and were erased on purpose: a start does not add them again.
     _col("tenant", _NAME, primary_key=True),
     _col("name", _NAME, primary_key=True),
 )
-audits = Table(
+audits = _table(
     "audits",
-    metadata,
     # Outlives its tenant. A restored backup is searched for `erased_ids`, of identities, users and examples.
     _col("id", _ID, primary_key=True),
     _col("tenant", _NAME),
@@ -309,27 +291,24 @@ audits = Table(
     _col("is_copied", Boolean, server_default=false()),
     Index("ix_audits_tenant_begun_at_s", "tenant", "begun_at_s"),
 )
-outbox = Table(
+outbox = _table(
     "outbox",
-    metadata,
     _col("id", _BIG, primary_key=True, autoincrement=True),
     _col("tenant", _NAME),
     _col("key", Text),
     # The erasure that waits for this deletion.
     _col("audit_id", _ID, nullable=True, index=True),
 )
-requests = Table(
+requests = _table(
     "requests",
-    metadata,
     # Writes by idempotency key: a retry gets the first outcome.
     _col("tenant", _NAME, primary_key=True),
     _col("key", _NAME, primary_key=True),
     _col("outcome", _JSON),
     _col("done_at_s", Double),
 )
-tasks = Table(
+tasks = _table(
     "tasks",
-    metadata,
     # Maintenance tasks, of which one replica at a time does each.
     _col("name", _NAME, primary_key=True),
     _col("taken_at_s", Double),

@@ -13,15 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2, turns_pb2
 from services.common.errors import InvalidRequest, TooLarge
 from services.common.media import chunks
-from services.memory import domain
-from services.memory.checks import (
-    CLIP_BYTES_MAX,
-    DERIVED_BYTES_MAX,
-    EMOTION_BYTES_MAX,
-    check_declared,
-    check_digest,
-    check_id,
-)
+from services.memory import checks, domain
 from services.memory.memory import Memory
 from services.memory.messages import choice, received, sent
 from services.memory.uploads import Declared, Transfers, contents_of, files_of, header_of
@@ -173,9 +165,9 @@ def _declared(
     for place, each in enumerate(references):
         kind = choice(domain.ReferenceKind, each, "kind", f"{field}[{place}].")
         if each.digest:
-            check_digest(f"{field}[{place}].digest", each.digest)
+            checks.check_digest(f"{field}[{place}].digest", each.digest)
         files.append(domain.Reference(each.digest, each.size_bytes, kind))
-    check_declared(field, files, whole)
+    checks.check_declared(field, files, whole)
     declared = [Declared(f"{field}[{place}]", each.size_bytes, each.digest) for place, each in enumerate(files)]
     return declared, [each.kind for each in files]
 
@@ -201,17 +193,17 @@ _UPLOADS: dict[str, Callable[[Memory, Any], Upload]] = {
     "AddIdentity": _add,
     "ChangeIdentity": _change,
     "PutClip": _one(
-        CLIP_BYTES_MAX,
+        checks.CLIP_BYTES_MAX,
         lambda m, h: partial(m.conversations.put_clip, *_conversation(h), h.turn, _clip(h, "header.")),
     ),
     "PutDerived": _one(
-        DERIVED_BYTES_MAX,
+        checks.DERIVED_BYTES_MAX,
         lambda m, h: partial(
             m.references.keep_derived, h.tenant, h.identity, tuple(h.reference_digests), h.model_digest
         ),
     ),
     "PutEmotionReference": _one(
-        EMOTION_BYTES_MAX,
+        checks.EMOTION_BYTES_MAX,
         lambda m, h: partial(
             m.references.put_emotion, h.tenant, h.identity, _generator(h, "header."), h.name, h.media_type
         ),
@@ -249,7 +241,7 @@ class Servicer:
         async def ask(request: Any, context: Any) -> Any:
             self._check_open()
             if "tenant" in request.DESCRIPTOR.fields_by_name:
-                check_id("tenant", request.tenant)
+                checks.check_id("tenant", request.tenant)
             return self._answer(answer, await call(self._memory, request))
 
         return grpc.unary_unary_rpc_method_handler(ask, *codec)
@@ -275,7 +267,7 @@ class Servicer:
     def _reading(self, name: str, answer: type[Any]) -> Callable[[Any, Any], AsyncGenerator[Any]]:
         async def read(request: Any, context: Any) -> AsyncGenerator[Any]:
             self._check_open()
-            check_id("tenant", request.tenant)
+            checks.check_id("tenant", request.tenant)
             if name in _EXPORT:
                 async with aclosing(_EXPORT[name](self._memory, request)) as parts:
                     async for part in parts:
@@ -297,7 +289,7 @@ class Servicer:
         async def send(parts: AsyncIterator[Any], context: Any) -> Any:
             self._check_open()
             header = await header_of(parts)
-            check_id("header.tenant", header.tenant)
+            checks.check_id("header.tenant", header.tenant)
             if name == "ImportIdentity":
                 async with aclosing(contents_of(parts)) as contents:
                     imported = await self._memory.archive.import_(header.tenant, header.identity, contents)

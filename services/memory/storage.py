@@ -1,15 +1,13 @@
 """Rows and the objects that they name, written in the order that leaves neither without the other."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from services.common.errors import DeadlineExceeded, NotReady
 from services.memory.blobs import Media, new_key
-from services.memory.database import Database
+from services.memory.database import Database, Works
 from services.memory.domain import digest_of
 from services.memory.session import Session
 
@@ -27,7 +25,8 @@ class Storage:
         self.database, self.media, self.clock = database, media, clock
         self.read, self.write = database.read, database.write
         self.rows, self.run = database.rows, database.run
-        self._works: set[asyncio.Task[Any]] = set()
+        self._works = Works()
+        self.finished = self._works.finished
 
     async def keep(self, tenant: str, owner: str, contents: Sequence[bytes], work: Keeping[Result]) -> Result:
         """Write contents as objects of an owner ("identities/<id>"), then the rows that name them.
@@ -36,25 +35,9 @@ class Storage:
         """
         return await self.finished(self._keep(tenant, owner, contents, work))
 
-    async def finished(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Return what `work` returns. When the caller is cancelled, however often, its end is waited for first."""
-        task = asyncio.create_task(work)
-        self._works.add(task)
-        task.add_done_callback(self._works.discard)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            while not task.done():
-                with suppress(asyncio.CancelledError):  # gRPC cancels a call twice that is reading.
-                    await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # Nobody else wants it any more.
-            raise
-
     async def close(self) -> None:
         """Close the connections, once the works of cancelled callers have ended too; what is kept stays."""
-        while self._works:
-            await asyncio.wait(self._works)
+        await self._works.ended()
         self.media.close()
         await self.database.close()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,42 +69,33 @@ async def header_of(parts: AsyncIterator[Any]) -> Any:
 async def files_of(parts: AsyncIterator[Any], declared: Sequence[Declared]) -> list[bytes]:
     """Return the files that make up the rest of a stream, one behind the other; refuse fewer, more or other bytes."""
     files, rest = [], b""
-    for expected in declared:
-        file = bytearray()
-        while missing := expected.size_bytes - len(file):
-            if (chunk := rest or await _content(parts)) is None:
-                problem = f"{len(file)} of {expected.size_bytes} bytes came; declare and send the whole file"
+    async with aclosing(contents_of(parts)) as contents:
+        for expected in declared:
+            file = bytearray()
+            while missing := expected.size_bytes - len(file):
+                if (chunk := rest if rest else await anext(contents, None)) is None:
+                    problem = f"{len(file)} of {expected.size_bytes} bytes came; declare and send the whole file"
+                    raise InvalidRequest(expected.field, problem)
+                file += chunk[:missing]
+                rest = chunk[missing:]
+            files.append(bytes(file))
+            if expected.digest and (digest := digest_of(files[-1])) != expected.digest:
+                problem = f"its SHA-256 is {digest}, and {expected.digest} was declared; send it anew"
                 raise InvalidRequest(expected.field, problem)
-            file += chunk[:missing]
-            rest = chunk[missing:]
-        files.append(bytes(file))
-        if expected.digest and (digest := digest_of(files[-1])) != expected.digest:
-            problem = f"its SHA-256 is {digest}, and {expected.digest} was declared; send it anew"
-            raise InvalidRequest(expected.field, problem)
-    if rest or await _content(parts) is not None:
-        size_bytes = sum(file.size_bytes for file in declared)
-        raise InvalidRequest(
-            "content", f"more than the {size_bytes} bytes came that were declared; declare all of them"
-        )
+        if rest or await anext(contents, None) is not None:
+            problem = f"more than the {sum(map(len, files))} bytes came that were declared; declare all of them"
+            raise InvalidRequest("content", problem)
     return files
 
 
 async def contents_of(parts: AsyncIterator[Any]) -> AsyncGenerator[bytes]:
     """Yield the content that makes up the rest of a stream."""
-    while (chunk := await _content(parts)) is not None:
-        yield chunk
-
-
-async def _content(parts: AsyncIterator[Any]) -> bytes | None:
-    """Return the next chunk of content; None at the end."""
-    if (part := await _next(parts)) is None:
-        return None
-    if (found := part.WhichOneof("part")) != "content":
-        raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header first, then content")
-    if len(part.content) > CHUNK_BYTES_MAX:
-        raise InvalidRequest("content", f"a message holds {len(part.content)} bytes; send at most {CHUNK_BYTES_MAX}")
-    chunk: bytes = part.content
-    return chunk
+    while (part := await _next(parts)) is not None:
+        if (found := part.WhichOneof("part")) != "content":
+            raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header first, then content")
+        if (size_bytes := len(part.content)) > CHUNK_BYTES_MAX:
+            raise InvalidRequest("content", f"a message holds {size_bytes} bytes; send at most {CHUNK_BYTES_MAX}")
+        yield part.content
 
 
 async def _next(parts: AsyncIterator[Any]) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import bindparam, select
 
 from services.common.errors import InvalidRequest, NotFound
 from services.memory.checks import check, check_clip, check_handle, check_timings
@@ -34,34 +34,21 @@ BRIEF = ("id", "user_text", "user_emotion", "user_intensity", "reply_text", "rep
 
 _BRIEF = [turns.c[name] for name in (*BRIEF, "pk", "place", "conversation_id")]
 _FROM = (
-    identities.outerjoin(
-        users,
-        and_(
-            users.c.tenant == identities.c.tenant,
-            users.c.kind == bindparam("kind"),
-            users.c.name == bindparam("user"),
-        ),
-    )
+    identities.outerjoin(users, by(users, tenant=identities.c.tenant, kind=bindparam("kind"), name=bindparam("user")))
     .outerjoin(
         conversations,
-        and_(
-            conversations.c.identity_id == identities.c.id,
-            conversations.c.user_id == users.c.id,
-            conversations.c.name == bindparam("conversation"),
-        ),
+        by(conversations, identity_id=identities.c.id, user_id=users.c.id, name=bindparam("conversation")),
     )
     .outerjoin(
         turns,
-        and_(
-            turns.c.conversation_id == conversations.c.id,
-            turns.c.place > conversations.c.last_place - bindparam("count"),
-        ),
+        (turns.c.conversation_id == conversations.c.id)
+        & (turns.c.place > conversations.c.last_place - bindparam("count")),
     )
 )
 HEAD = (
     select(identities.c.id.label("identity_id"), identities.c.version, users.c.id.label("user_id"), *_BRIEF)
     .select_from(_FROM)
-    .where(identities.c.tenant == bindparam("tenant"), identities.c.name == bindparam("identity"))
+    .where(by(identities, tenant=bindparam("tenant"), name=bindparam("identity")))
     .order_by(turns.c.place)
 )
 """One row for each of the last turns, oldest first, at least one: built once, and the only query of a warm recall."""

@@ -69,12 +69,12 @@ COPY = TypeAdapter(Copy)
 
 @dataclass(frozen=True)
 class _Subject:
-    """Subject of an erasure: its ids, its rows by kind, and the kind of the row whose deletion cascades to them."""
+    """Subject of an erasure: its ids, the row whose deletion cascades to all of it, and its other rows by kind."""
 
     what: str
     ids: tuple[str, ...]
+    root: tuple[Table, ColumnElement[bool]]
     filters: _Filters
-    root: str
 
 
 class Erasure:
@@ -162,13 +162,11 @@ class Erasure:
             if done := await session.outcome():
                 return done, ()
             subject = await find(session)
-            counted = {kind: each for kind, each in subject.filters.items() if kind != "tenants"}
-            counts = [await _counted(session, kind, *each) for kind, each in counted.items()]
-            audit = Audit(
-                uuid4().hex, subject.what, asked_by, now_s, counts=tuple(each for each in counts if each.objects)
-            )
+            counts = [await _counted(session, kind, *each) for kind, each in subject.filters.items()]
+            counted = tuple(each for each in counts if each.objects)
+            audit = Audit(uuid4().hex, subject.what, asked_by, now_s, counts=counted)
             await session.add_new(audits, **row_of(Copy(tenant, audit, subject.ids)))
-            table, root = subject.filters[subject.root]
+            table, root = subject.root
             await session.run(delete(table).where(root))
             kind, _, name = subject.what.partition(" ")
             if kind == "identity" and tenant == TENANT_READY and name in self._ready:
@@ -200,8 +198,9 @@ async def _identity(session: Session, name: str) -> _Subject:
     # Locked: whoever begins to talk with another identity now waits, and becomes known anew.
     ids = await session.rows(select(users.c.id).where(theirs).with_for_update())
     owned = {kind: (table, table.c.identity_id == found.id) for kind, table in _OWNED.items()}
-    filters = {"identities": (identities, identities.c.id == found.id), **owned, **_said(talks, theirs)}
-    return _Subject(f"identity {name}", (found.id, *(row[0] for row in ids)), filters, "identities")
+    root = identities, identities.c.id == found.id
+    filters = {"identities": root, **owned, **_said(talks, theirs)}
+    return _Subject(f"identity {name}", (found.id, *(row[0] for row in ids)), root, filters)
 
 
 async def _user(session: Session, kind: str, name: str) -> _Subject:
@@ -209,17 +208,18 @@ async def _user(session: Session, kind: str, name: str) -> _Subject:
     if (found := await session.find_to_delete(users, kind=kind, name=name)) is None:
         raise NotFound(f"{what}: nothing is there to be erased")
     filters = _said(conversations.c.user_id == found.id, users.c.id == found.id)
-    return _Subject(what, (found.id,), filters, "users")
+    return _Subject(what, (found.id,), filters["users"], filters)
 
 
 async def _tenant(session: Session) -> _Subject:
     if await session.find_to_delete(tenants) is None:
         raise NotFound(f"tenant {session.tenant}: nothing is there to be erased")
     kinds = {"identities": identities, **_OWNED, "banks": emotion_banks, "users": users, "conversations": conversations}
-    filters = {kind: (table, session.mine(table)) for kind, table in {**kinds, **_SAID, "tenants": tenants}.items()}
+    filters = {kind: (table, session.mine(table)) for kind, table in {**kinds, **_SAID}.items()}
     named = (select(table.c.id).where(session.mine(table)) for table in (identities, users, examples))
     ids = await session.rows(union_all(*named))
-    return _Subject(f"tenant {session.tenant}", tuple(row[0] for row in ids), filters, "tenants")
+    root = tenants, session.mine(tenants)
+    return _Subject(f"tenant {session.tenant}", tuple(row[0] for row in ids), root, filters)
 
 
 def _said(talks: ColumnElement[bool], theirs: ColumnElement[bool]) -> _Filters:

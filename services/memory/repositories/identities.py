@@ -11,15 +11,7 @@ from sqlalchemy import Table, or_, select, tuple_
 
 import emotions
 from services.common.errors import AlreadyExists, Conflict, InvalidRequest, NotFound
-from services.memory.checks import (
-    FILES_MAX,
-    check,
-    check_declared,
-    check_id,
-    check_needed,
-    kept_references,
-    new_references,
-)
+from services.memory import checks
 from services.memory.consent import allowed, check_grants, check_uses, require
 from services.memory.domain import (
     BANK_DEFAULT,
@@ -64,7 +56,7 @@ class Identities:
             NotFound: It is unknown.
             FailedPrecondition: A permission is missing or has ended.
         """
-        check_id("identity", name)
+        checks.check_id("identity", name)
         check_uses("uses", uses)
         if (head := await session.find(identities, name=name)) is None:
             raise unknown(name)
@@ -111,7 +103,7 @@ class Identities:
     async def page(self, session: Session, page_size: int, after: str) -> tuple[list[Identity], str]:
         """Return at most `page_size` identities by name, those behind `after`, and what the next page is after."""
         if after:
-            check_id("page_token", after)
+            checks.check_id("page_token", after)
         columns = identities.c
         heads = select(columns.name, columns.id, columns.version).order_by(columns.name).limit(page_size + 1)
         rows = await session.rows(heads.where(session.mine(identities), columns.name > after))
@@ -125,13 +117,13 @@ class Identities:
             AlreadyExists: The name is taken.
             InvalidRequest: A field is wrong, a file is missing or too large, the emotion bank is unknown.
         """
-        check_id("header.id", new.id)
-        check("header.profile", new.profile)
+        checks.check_id("header.id", new.id)
+        checks.check("header.profile", new.profile)
         check_grants("header.grants", new.grants)
         if not new.grants:
             raise InvalidRequest("header.grants", f"it is empty; allow at least one of: {', '.join(Use)}")
-        check_declared("header.references", new.files, whole=True)
-        references = new_references("header.references", new.files, since=1)
+        checks.check_declared("header.references", new.files, whole=True)
+        references = checks.new_references("header.references", new.files, since=1)
         generation, now_s = uuid4().hex, self.storage.clock()
         identity = Identity(new.id, new.profile, references, new.grants, new.emotion_bank, 1, now_s, generation)
 
@@ -239,7 +231,7 @@ class Identities:
 
     async def require_bank(self, session: Session, field: str, name: str) -> None:
         """Refuse the name of an emotion bank that is unknown."""
-        check_id(field, name)
+        checks.check_id(field, name)
         if name != BANK_DEFAULT and await session.find(emotion_banks, name=name) is None:
             raise InvalidRequest(field, f"{name!r} is unknown; store it first, or use {BANK_DEFAULT!r}")
 
@@ -254,7 +246,7 @@ class Identities:
     @writing
     async def put_bank(self, session: Session, bank: EmotionBank) -> None:
         """Store an emotion bank, or its new content."""
-        check("emotion_bank", bank)
+        checks.check("emotion_bank", bank)
         if bank.name == BANK_DEFAULT:
             problem = f"{BANK_DEFAULT!r} is what the wheel has; choose another name"
             raise InvalidRequest("emotion_bank.name", problem)
@@ -265,12 +257,12 @@ class Identities:
     def _changed(self, old: Identity, change: Change) -> Identity:
         given = {name: getattr(change, name) for name in ("profile", "grants", "emotion_bank")}
         now = replace(old, **{name: value for name, value in given.items() if value is not None})
-        check("header.profile", now.profile)
+        checks.check("header.profile", now.profile)
         check_grants("header.grants", now.grants)
-        kept, version = kept_references("header.removed", old.references, change.removed), old.version + 1
-        references = (*kept, *new_references("header.added", change.added, version, old.references))
-        check_declared("header.added", references)
-        check_needed("header.removed", references)
+        kept, version = checks.kept_references("header.removed", old.references, change.removed), old.version + 1
+        references = (*kept, *checks.new_references("header.added", change.added, version, old.references))
+        checks.check_declared("header.added", references)
+        checks.check_needed("header.removed", references)
         return replace(now, references=references, version=version, changed_at_s=self.storage.clock())
 
     async def _drop_stale_derived(self, session: Session, identity: Identity) -> None:
@@ -297,8 +289,8 @@ def source_of(digests: Sequence[str]) -> str:
 
 def kind_of(identity: Identity, digests: Sequence[str]) -> ReferenceKind:
     """Return the kind of the files from which something is derived; refuse several kinds, and another order."""
-    if not 1 <= len(digests) <= FILES_MAX:
-        raise InvalidRequest("reference_digests", f"{len(digests)} of them; send 1 to {FILES_MAX}")
+    if not 1 <= len(digests) <= checks.FILES_MAX:
+        raise InvalidRequest("reference_digests", f"{len(digests)} of them; send 1 to {checks.FILES_MAX}")
     kinds = {reference_of(identity, digest).kind for digest in digests}
     if len(kinds) > 1:
         raise InvalidRequest("reference_digests", f"they are of {' and '.join(sorted(kinds))}; send those of one kind")

@@ -7,14 +7,7 @@ from cachetools import TTLCache
 from sqlalchemy import Table, select
 
 from services.common.errors import Damaged, NotFound
-from services.memory.checks import (
-    DERIVED_BYTES_MAX,
-    EMOTION_BYTES_MAX,
-    check_content,
-    check_digest,
-    check_emotion,
-    check_media_type,
-)
+from services.memory import checks
 from services.memory.consent import require
 from services.memory.domain import GENERATOR_USES, USES, EmotionReference, Generator, Identity, digest_of
 from services.memory.repositories.identities import Identities, kind_of, reference_of, source_of
@@ -36,7 +29,7 @@ class References:
 
     async def file(self, tenant: str, name: str, digest: str) -> bytes:
         """Return a reference file."""
-        check_digest("digest", digest)
+        checks.check_digest("digest", digest)
 
         async def work(session: Session) -> Any:
             identity = await self.identities.found(session, name)
@@ -71,7 +64,7 @@ class References:
         self, tenant: str, name: str, digests: Sequence[str], model_digest: str, content: bytes
     ) -> None:
         """Keep what a model derived from files, in place of what it derived from them before."""
-        check_content(content, DERIVED_BYTES_MAX)
+        checks.check_content(content, checks.DERIVED_BYTES_MAX)
 
         async def same(session: Session) -> dict[str, Any]:
             return await self._derived(session, name, digests, model_digest)
@@ -82,9 +75,9 @@ class References:
         self, tenant: str, name: str, generator: Generator, emotion: str, media_type: str, content: bytes
     ) -> EmotionReference:
         """Keep an emotional reference, in place of the one that the identity, or the tenant, had."""
-        check_emotion("name", generator, emotion)
-        check_media_type("header.media_type", media_type)
-        check_content(content, EMOTION_BYTES_MAX)
+        checks.check_emotion("name", generator, emotion)
+        checks.check_media_type("header.media_type", media_type)
+        checks.check_content(content, checks.EMOTION_BYTES_MAX)
 
         async def same(session: Session) -> dict[str, Any]:
             owner = await self._owner(session, name, [GENERATOR_USES[generator]])
@@ -97,7 +90,7 @@ class References:
         self, tenant: str, name: str, generator: Generator, emotion: str
     ) -> tuple[EmotionReference, bytes]:
         """Return the identity's own emotional reference, else the tenant's; and its content."""
-        check_emotion("name", generator, emotion)
+        checks.check_emotion("name", generator, emotion)
 
         async def work(session: Session) -> Any:
             for owner in dict.fromkeys((await self._owner(session, name), None)):
@@ -124,7 +117,7 @@ class References:
     @writing
     async def remove_emotion(self, session: Session, name: str, generator: Generator, emotion: str) -> None:
         """Remove an emotional reference: the identity's own, or the tenant's."""
-        check_emotion("name", generator, emotion)
+        checks.check_emotion("name", generator, emotion)
         if await session.outcome() is None:
             same = {"identity_id": await self._owner(session, name), "generator": generator, "name": emotion}
             if not await session.drop(emotion_references, **same):
@@ -133,9 +126,9 @@ class References:
 
     async def _derived(self, session: Session, name: str, digests: Sequence[str], model_digest: str) -> dict[str, Any]:
         """Return what tells derived data from others, if their use is allowed."""
-        check_digest("model_digest", model_digest)
+        checks.check_digest("model_digest", model_digest)
         for place, digest in enumerate(digests):
-            check_digest(f"reference_digests[{place}]", digest)
+            checks.check_digest(f"reference_digests[{place}]", digest)
         identity = await self.identities.found(session, name)
         kind = kind_of(identity, digests)
         require(identity, [USES[kind]], self.storage.clock())

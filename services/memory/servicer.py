@@ -1,9 +1,8 @@
 """The memory on the wire: each RPC of its contract, and what answers it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import is_dataclass, replace
-from functools import partial
 from typing import Any
 
 import grpc
@@ -124,37 +123,55 @@ _EXPORT: dict[str, Callable[[Memory, Any], AsyncGenerator[bytes]]] = {
     "ExportTurns": lambda m, r: m.research.export(r.tenant, _filter(r)),
 }
 
-Upload = tuple[list[Declared], Callable[[list[bytes]], Awaitable[Any]]]
-"""Files that are to come, and what keeps them."""
+Receive = Callable[[list[Declared]], Awaitable[list[bytes]]]
+"""Returns the contents that were declared, as they come in."""
 
 
-def _add(memory: Memory, header: Any) -> Upload:
+async def _add(memory: Memory, header: Any, receive: Receive) -> domain.Identity:
     profile = received(domain.Profile, _present(header, "profile", "header."))
     declared, kinds = _declared("header.references", header.references, whole=True)
-
-    def keep(contents: list[bytes]) -> Awaitable[domain.Identity]:
-        files, bank = tuple(map(domain.File, kinds, contents)), header.emotion_bank or domain.BANK_DEFAULT
-        new = domain.NewIdentity(header.id, profile, _grants(header.grants), files, bank)
-        return memory.identities.add(header.tenant, new)
-
-    return declared, keep
+    files, bank = tuple(map(domain.File, kinds, await receive(declared))), header.emotion_bank or domain.BANK_DEFAULT
+    new = domain.NewIdentity(header.id, profile, _grants(header.grants), files, bank)
+    return await memory.identities.add(header.tenant, new)
 
 
-def _change(memory: Memory, header: Any) -> Upload:
+async def _change(memory: Memory, header: Any, receive: Receive) -> domain.Identity:
     declared, kinds = _declared("header.added", header.added)
+    change = domain.Change(
+        if_version=header.if_version,
+        profile=received(domain.Profile, header.profile) if header.HasField("profile") else None,
+        grants=_grants(header.grants.grants) if header.HasField("grants") else None,
+        emotion_bank=(header.emotion_bank or domain.BANK_DEFAULT) if header.HasField("emotion_bank") else None,
+        removed=tuple(header.removed),
+        added=tuple(map(domain.File, kinds, await receive(declared))),
+    )
+    return await memory.identities.change(header.tenant, header.id, change)
 
-    def keep(contents: list[bytes]) -> Awaitable[domain.Identity]:
-        change = domain.Change(
-            if_version=header.if_version,
-            profile=received(domain.Profile, header.profile) if header.HasField("profile") else None,
-            grants=_grants(header.grants.grants) if header.HasField("grants") else None,
-            emotion_bank=(header.emotion_bank or domain.BANK_DEFAULT) if header.HasField("emotion_bank") else None,
-            removed=tuple(header.removed),
-            added=tuple(map(domain.File, kinds, contents)),
-        )
-        return memory.identities.change(header.tenant, header.id, change)
 
-    return declared, keep
+async def _put_clip(memory: Memory, header: Any, receive: Receive) -> domain.Clip:
+    kind, declared = _clip(header, "header."), _one(header, checks.CLIP_BYTES_MAX)
+    return await memory.conversations.put_clip(*_conversation(header), header.turn, kind, *await receive(declared))
+
+
+async def _put_derived(memory: Memory, header: Any, receive: Receive) -> None:
+    digests, declared = tuple(header.reference_digests), _one(header, checks.DERIVED_BYTES_MAX)
+    source = header.tenant, header.identity, digests, header.model_digest
+    await memory.references.keep_derived(*source, *await receive(declared))
+
+
+async def _put_emotion(memory: Memory, header: Any, receive: Receive) -> domain.EmotionReference:
+    generator, declared = _generator(header, "header."), _one(header, checks.EMOTION_BYTES_MAX)
+    what = header.tenant, header.identity, generator, header.name, header.media_type
+    return await memory.references.put_emotion(*what, *await receive(declared))
+
+
+_PUT: dict[str, Callable[[Memory, Any, Receive], Awaitable[Any]]] = {
+    "AddIdentity": _add,
+    "ChangeIdentity": _change,
+    "PutClip": _put_clip,
+    "PutDerived": _put_derived,
+    "PutEmotionReference": _put_emotion,
+}
 
 
 def _declared(
@@ -172,43 +189,14 @@ def _declared(
     return declared, [each.kind for each in files]
 
 
-def _one(
-    bytes_max: int, keeping: Callable[[Memory, Any], Callable[[bytes], Awaitable[Any]]]
-) -> Callable[[Memory, Any], Upload]:
-    """Return the upload of a single content of at most so many bytes."""
-
-    def upload(memory: Memory, header: Any) -> Upload:
-        keep = keeping(memory, header)
-        if header.size_bytes > bytes_max:
-            problem = f"{header.size_bytes}; send at most {bytes_max} ({bytes_max >> 20} MiB)"
-            raise TooLarge("header.size_bytes", problem)
-        if not header.size_bytes:
-            raise InvalidRequest("header.size_bytes", f"0; declare the size of what follows, 1 to {bytes_max}")
-        return [Declared("content", header.size_bytes)], lambda contents: keep(*contents)
-
-    return upload
-
-
-_UPLOADS: dict[str, Callable[[Memory, Any], Upload]] = {
-    "AddIdentity": _add,
-    "ChangeIdentity": _change,
-    "PutClip": _one(
-        checks.CLIP_BYTES_MAX,
-        lambda m, h: partial(m.conversations.put_clip, *_conversation(h), h.turn, _clip(h, "header.")),
-    ),
-    "PutDerived": _one(
-        checks.DERIVED_BYTES_MAX,
-        lambda m, h: partial(
-            m.references.keep_derived, h.tenant, h.identity, tuple(h.reference_digests), h.model_digest
-        ),
-    ),
-    "PutEmotionReference": _one(
-        checks.EMOTION_BYTES_MAX,
-        lambda m, h: partial(
-            m.references.put_emotion, h.tenant, h.identity, _generator(h, "header."), h.name, h.media_type
-        ),
-    ),
-}
+def _one(header: Any, bytes_max: int) -> list[Declared]:
+    """Return the single content that is to come, of a size that is checked."""
+    if header.size_bytes > bytes_max:
+        problem = f"{header.size_bytes}; send at most {bytes_max} ({bytes_max >> 20} MiB)"
+        raise TooLarge("header.size_bytes", problem)
+    if not header.size_bytes:
+        raise InvalidRequest("header.size_bytes", f"0; declare the size of what follows, 1 to {bytes_max}")
+    return [Declared("content", header.size_bytes)]
 
 
 class Servicer:
@@ -294,8 +282,12 @@ class Servicer:
                 async with aclosing(contents_of(parts)) as contents:
                     imported = await self._memory.archive.import_(header.tenant, header.identity, contents)
                 return self._answer(answer, imported)
-            declared, keep = _UPLOADS[name](self._memory, header)
-            with self._uploads.room(sum(file.size_bytes for file in declared)):
-                return self._answer(answer, await keep(await files_of(parts, declared)))
+            with ExitStack() as room:
+
+                async def receive(declared: list[Declared]) -> list[bytes]:
+                    room.enter_context(self._uploads.room(sum(file.size_bytes for file in declared)))
+                    return await files_of(parts, declared)
+
+                return self._answer(answer, await _PUT[name](self._memory, header, receive))
 
         return send

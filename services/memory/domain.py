@@ -351,29 +351,6 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class User:
-    """A user and how much is kept of them; `name` is empty for one who is known in one conversation only."""
-
-    name: str
-    conversations: int
-    turns: int
-    first_turn_at_s: float
-    last_turn_at_s: float
-
-
-@dataclass(frozen=True)
-class Conversation:
-    """A conversation and how much is kept of it."""
-
-    name: str
-    identity: str
-    user: str
-    turns: int
-    first_turn_at_s: float
-    last_turn_at_s: float
-
-
-@dataclass(frozen=True)
 class Card:
     """The store: its engines, the sentence embedding, and the ontology."""
 
@@ -442,12 +419,3 @@ class TurnFilter:
     stage: str = ""
     variant: str = ""
     text: str = ""
-
-
-@dataclass(frozen=True)
-class TurnCount:
-    """Number of turns of a bucket of time and a group."""
-
-    from_s: float
-    name: str
-    turns: int

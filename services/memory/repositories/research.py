@@ -11,22 +11,19 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, case, exists, func, literal, or_, select, tuple_
 
 from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest
 from services.memory.checks import check, check_handle, check_within
 from services.memory.consent import allowed
 from services.memory.domain import (
-    Conversation,
     ConversationKey,
     Rating,
-    TurnCount,
     TurnFilter,
     TurnGroup,
     TurnOrder,
     TurnRecord,
     Use,
-    User,
 )
 from services.memory.repositories.conversations import Conversations, size_of, with_clips
 from services.memory.repositories.pages import page_of
@@ -51,13 +48,14 @@ HEADER = (
 )
 
 _JOINED = turns.join(conversations).join(identities).join(users, users.c.id == conversations.c.user_id)
+_USER = case((users.c.kind == "user", users.c.name), else_="")
+"""Name of a user as it is told: none of one who is known in one conversation only."""
 _CONTEXT = (
     conversations.c.name.label("conversation"),
     identities.c.name.label("identity"),
     identities.c.id.label("identity_id"),
     identities.c.version,
-    users.c.name.label("user_name"),
-    users.c.kind.label("user_kind"),
+    _USER.label("user"),
 )
 
 
@@ -75,49 +73,54 @@ class Research:
         self._pseudonym_key = pseudonym_key
 
     @reading
-    async def users(self, session: Session, identity: str, page_size: int, after: str) -> tuple[list[User], str]:
-        """Return a page of users by name, and what the next page is after."""
-        who, times = (users.c.name, users.c.kind), (func.min(turns.c.said_at_s), func.max(turns.c.said_at_s))
-        counts = func.count(func.distinct(conversations.c.id)), func.count(turns.c.pk)
+    async def users(self, session: Session, identity: str, page_size: int, after: str) -> tuple[list[Any], str]:
+        """Return a page of users by name, as rows with the fields of their message, and what the next page is after."""
         # What an import has brought so far is not there yet, nor is a user who is known by it only.
         of_import = conversations.c.identity_id.in_(select(identities.c.id).where(identities.c.name.is_(None)))
         is_told = conversations.c.id.is_not(None) | ~exists().where(conversations.alias().c.user_id == users.c.id)
+        key = users.c.name, users.c.kind
         found = (
-            select(*who, *counts, *(func.coalesce(time_s, 0.0) for time_s in times))
+            select(
+                _USER.label("name"),
+                func.count(func.distinct(conversations.c.id)).label("conversations"),
+                func.count(turns.c.pk).label("turns"),
+                func.coalesce(func.min(turns.c.said_at_s), 0.0).label("first_turn_at_s"),
+                func.coalesce(func.max(turns.c.said_at_s), 0.0).label("last_turn_at_s"),
+                *(column.label(f"key_{column.name}") for column in key),
+            )
             .select_from(users)
             .outerjoin(conversations, (conversations.c.user_id == users.c.id) & ~of_import)
             .outerjoin(turns)
             .where(session.mine(users), is_told, *await self._of_identity(session, identity))
-            .group_by(users.c.id, *who)
-            .order_by(*who)
+            .group_by(users.c.id, *key)
         )
         if last := _token(after, str, str):
-            found = found.where(tuple_(*who) > last)
-        rows, following = page_of(
-            await session.rows(found.limit(page_size + 1)), page_size, lambda row: f"{row[0]} {row[1]}"
-        )
-        return [User(_told(*row[:2]), *row[2:]) for row in rows], following
+            found = found.where(tuple_(*key) > last)
+        rows = await session.rows(found.order_by(*key).limit(page_size + 1))
+        return page_of(rows, page_size, lambda row: f"{row.key_name} {row.key_kind}")
 
     @reading
     async def conversations(
         self, session: Session, identity: str, user: str, page_size: int, after: str
-    ) -> tuple[list[Conversation], str]:
-        """Return a page of conversations, the one with the newest turn first, and what the next page is after."""
+    ) -> tuple[list[Any], str]:
+        """Return a page of conversations as `users`, the one with the newest turn first, and what the next is after."""
+        names = conversations.c.name.label("name"), identities.c.name.label("identity"), _USER.label("user")
         newest, key = func.max(turns.c.said_at_s), conversations.c.id
-        about = conversations.c.name, identities.c.name, users.c.name, users.c.kind
-        times = func.count(turns.c.pk), func.min(turns.c.said_at_s), newest
-        found = select(*about, *times, key).select_from(_JOINED).group_by(key, *about)
-        found = found.where(session.mine(conversations), identities.c.name.is_not(None))
-        found = found.where(*await self._of_identity(session, identity)).order_by(newest.desc(), key.desc())
+        times = func.min(turns.c.said_at_s).label("first_turn_at_s"), newest.label("last_turn_at_s")
+        found = (
+            select(*names, func.count(turns.c.pk).label("turns"), *times, key)
+            .select_from(_JOINED)
+            .where(session.mine(conversations), identities.c.name.is_not(None))
+            .where(*await self._of_identity(session, identity))
+            .group_by(key, conversations.c.name, identities.c.name, users.c.name, users.c.kind)
+        )
         if user:
             check_handle("user", user)
             found = found.where(by(users, kind="user", name=user))
         if last := _token(after, float.fromhex, _key):
             found = found.having(tuple_(newest, key) < last)
-        rows, following = page_of(
-            await session.rows(found.limit(page_size + 1)), page_size, lambda row: f"{row[6].hex()} {row.id}"
-        )
-        return [Conversation(row[0], row[1], _told(row[2], row[3]), *row[4:7]) for row in rows], following
+        rows = await session.rows(found.order_by(newest.desc(), key.desc()).limit(page_size + 1))
+        return page_of(rows, page_size, lambda row: f"{row.last_turn_at_s.hex()} {row.id}")
 
     @reading
     async def turns(
@@ -129,22 +132,22 @@ class Research:
         return await _records(session, page), following
 
     @reading
-    async def counts(self, session: Session, wanted: TurnFilter, group: TurnGroup, bucket_s: float) -> list[TurnCount]:
-        """Return the number of turns that match, per bucket of time and group."""
+    async def counts(self, session: Session, wanted: TurnFilter, group: TurnGroup, bucket_s: float) -> list[Any]:
+        """Return the number of turns that match, per bucket of time and group, as rows with the message's fields."""
         if group is TurnGroup.VARIANT and not wanted.stage:
             raise InvalidRequest("filter.stage", "missing; name the stage whose variants are counted")
         if bucket_s:
             check_within("bucket_s", bucket_s, BUCKET_S_MIN)
         is_variant = group is TurnGroup.VARIANT
         name = func.coalesce(_variant(wanted.stage), "") if is_variant else turns.c[str(group)]
-        bucket = func.floor(turns.c.said_at_s / bucket_s) if bucket_s else literal(0)
-        groups = bucket.label("of_bucket"), name.label("of_group")
-        found = select(*groups, func.count()).select_from(_JOINED).where(*_conditions(session, wanted))
-        found = found.where(*await self._of_identity(session, wanted.identity)).group_by("of_bucket", "of_group")
-        rows = await session.rows(found.order_by("of_bucket", "of_group").limit(COUNTS_MAX + 1))
+        from_s = func.floor(turns.c.said_at_s / bucket_s) * bucket_s if bucket_s else literal(0.0)
+        groups = from_s.label("from_s"), name.label("name")
+        found = select(*groups, func.count().label("turns")).select_from(_JOINED).where(*_conditions(session, wanted))
+        found = found.where(*await self._of_identity(session, wanted.identity)).group_by(*groups).order_by(*groups)
+        rows = await session.rows(found.limit(COUNTS_MAX + 1))
         if len(rows) > COUNTS_MAX:
             raise InvalidRequest("bucket_s", f"{bucket_s:g} gives more than {COUNTS_MAX} counts; ask for wider buckets")
-        return [TurnCount(float(row[0]) * bucket_s, row[1], row[2]) for row in rows]
+        return list(rows)
 
     @writing
     async def rate(self, session: Session, key: ConversationKey, turn: str, rating: Rating) -> Rating:
@@ -218,14 +221,9 @@ async def _records(session: Session, rows: Sequence[Any]) -> list[TurnRecord]:
     for rating in await session.rows(of_these.order_by(ratings.c.rater)):
         rated[rating.turn_pk].append(read_as(Rating, rating))
     return [
-        TurnRecord(turn, row.identity, _told(row.user_name, row.user_kind), tuple(rated[row.pk]))
+        TurnRecord(turn, row.identity, row.user, tuple(rated[row.pk]))
         for turn, row in zip(await with_clips(session, rows), rows, strict=True)
     ]
-
-
-def _told(user: str, kind: str) -> str:
-    """Return the name of a user as lists tell it: none of one who is known in one conversation only."""
-    return user if kind == "user" else ""
 
 
 def _conditions(session: Session, wanted: TurnFilter) -> list[ColumnElement[bool]]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Table, select, tuple_
+from sqlalchemy import Select, Table, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from services.common.errors import Conflict, Damaged, FailedPrecondition, NotFound
@@ -26,7 +26,8 @@ from services.memory.domain import Example, Identity, Turn
 from services.memory.repositories.conversations import Conversations, with_clips
 from services.memory.repositories.examples import Examples
 from services.memory.schema import clips, conversations, emotion_references, examples, reference_files, turns, users
-from services.memory.session import Session, by, read_as
+from services.memory.session import Session, read_as
+from services.memory.storage import reading
 
 
 class Archive:
@@ -129,27 +130,28 @@ class Archive:
             .order_by(turns.c.conversation_id, turns.c.place)
             .limit(LINES_MAX)
         )
-        number, last, kept, is_more = 0, (0, 0), [], True
-        while is_more:
-
-            async def work(session: Session, last: tuple[int, int] = last) -> tuple[Sequence[Any], list[Turn]]:
-                rows = await session.rows(found.where(key > last))
-                return rows, await with_clips(session, rows)
-
-            rows, page = await self.storage.read(tenant, work)
-            said = [SaidTurn(f"{row.place:010d}-{row.id}", turn) for row, turn in zip(rows, page, strict=True)]
+        number, last = 0, (0, 0)
+        kept: list[tuple[SaidTurn, int]] = []
+        while page := await self._page(tenant, found.where(key > last)):
+            said = [SaidTurn(f"{row.place:010d}-{row.id}", turn) for row, turn in page]
             lines = (SAID_TURNS.dump_json(each, exclude={"turn": {"clips"}}) for each in said)
             for member in in_lines(f"{folder}/turns/", lines, number):
                 yield member
                 number += 1
-            last = (rows[-1].conversation_id, rows[-1].place) if rows else last
-            is_more = bool(rows)
-            kept += [(each, row.pk) for each, row in zip(said, rows, strict=True) if each.turn.clips]
+            last = page[-1][0].conversation_id, page[-1][0].place
+            kept += [(each, row.pk) for each, (row, turn) in zip(said, page, strict=True) if turn.clips]
         for each, pk in kept:
             for row in await self.storage.rows(tenant, select(clips).where(clips.c.turn_pk == pk)):
                 content = await self.storage.media.get(row.key, row.digest)
                 yield Member(f"{folder}/clips/{each.turn.conversation}/{each.placed}/{row.kind}", content)
 
-    async def _rows(self, tenant: str, table: Table, generation: str) -> Sequence[Any]:
-        found = select(table).where(by(table, tenant=tenant, identity_id=generation))
-        return await self.storage.rows(tenant, found.order_by(*table.primary_key.columns))
+    @reading
+    async def _page(self, session: Session, found: Select[Any]) -> list[tuple[Any, Turn]]:
+        """Return the rows of turns that are found, with these turns."""
+        rows = await session.rows(found)
+        return list(zip(rows, await with_clips(session, rows), strict=True))
+
+    @reading
+    async def _rows(self, session: Session, table: Table, generation: str) -> Sequence[Any]:
+        found = select(table).where(session.mine(table, identity_id=generation))
+        return await session.rows(found.order_by(*table.primary_key.columns))

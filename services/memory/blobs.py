@@ -56,7 +56,7 @@ class Blobs(Protocol):
         """Yield the objects whose keys begin with `prefix`."""
 
     def check(self) -> None:
-        """Try a write and a deletion; `FailedPrecondition` for a bucket that cannot be used at all."""
+        """Make the storage where that is allowed; `FailedPrecondition` when it cannot be used at all."""
 
 
 class FolderBlobs:
@@ -116,11 +116,8 @@ class FolderBlobs:
                         yield Entry(key, path.stat().st_size, path.stat().st_mtime)
 
     def check(self) -> None:
-        """Make the folder when it is absent, and try it; see the port."""
+        """Make the folder when it is absent; see the port."""
         make_folder(self._folder)
-        key = f"probe/{secrets.token_hex(8)}"
-        self.put(key, b"probe")
-        self.delete([key])
 
     def _place(self, part: Path, path: Path) -> None:
         """Rename a whole file to its place; a deletion beside may just have removed the empty folder."""
@@ -191,8 +188,10 @@ class Media:
             yield some
 
     async def check(self) -> None:
-        """Try the storage."""
+        """Try the storage, with a write and a deletion."""
         await self._run(self.blobs.check)
+        await self.put(key := f"probe/{secrets.token_hex(8)}", b"probe")
+        await self.delete([key])
 
     def close(self) -> None:
         """Wait for running calls."""

@@ -61,7 +61,7 @@ async def check(memory: Memory, is_repairing: bool, erasures: Path | None) -> Fi
         for table, is_back in brought_back(copy):
             findings.erased += (await storage.rows("", select(func.count()).select_from(table).where(is_back)))[0][0]
     if is_repairing and copies:
-        await memory.erasure.replay(list(copies.values()))
+        await memory.erasure.replay("", list(copies.values()))
         await memory.erasure.drain()
     listed = [each.key async for some in storage.media.list("") for each in some]
     there = {key for key in listed if key != MARK and not key.startswith(COPIES)}

@@ -5,7 +5,6 @@ from contextlib import closing
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, TypeVar
 
 import urllib3
@@ -125,7 +124,7 @@ class S3Blobs:
                 yield Entry(last, each.size or 0, modified_s)
 
     def check(self) -> None:
-        """Make the bucket where that is allowed, and try it; see the port."""
+        """Make the bucket where that is allowed, and look at it; see the port."""
         if self._settings.s3_create_bucket and not self._ask("HEAD", lambda: self._client.bucket_exists(self._bucket)):
             self._ask("MAKE", lambda: self._client.make_bucket(self._bucket, self._settings.s3_region))
         status = self._ask("versioning", lambda: self._client.get_bucket_versioning(self._bucket)).status
@@ -135,9 +134,6 @@ class S3Blobs:
         if self.get("layout") is not None:
             problem = f"bucket {self._bucket!r} holds a store of an earlier version; nothing in it was touched"
             raise FailedPrecondition(f"{problem}. Choose another E3RG_MEMORY_S3_BUCKET and bring it in with {IMPORT}")
-        key = f"probe/{token_hex(8)}"
-        self.put(key, b"probe")
-        self.delete([key])
 
     def _ask(self, what: str, call: Callable[[], Result]) -> Result:
         """Return the answer to a request; one that was cut is sent again.

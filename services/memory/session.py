@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Executable, Row, Table, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Executable, Row, Table, and_, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -83,10 +83,6 @@ class Session:
     async def drop(self, table: Table, *conditions: ColumnElement[bool], **values: Any) -> int:
         """Delete the tenant's rows with these values and return how many."""
         return await self.run(delete(table).where(self.mine(table, **values), *conditions))
-
-    async def count(self, table: Table, *conditions: ColumnElement[bool]) -> int:
-        """Return the number of rows that match."""
-        return int(await self.value(select(func.count()).select_from(table).where(*conditions)))
 
     async def ensure_tenant(self) -> None:
         """Insert the tenant when it has no row yet."""

@@ -36,7 +36,7 @@ from services.memory.schema import (
     users,
 )
 from services.memory.session import Session, by, read_as
-from services.memory.storage import Storage, reading
+from services.memory.storage import Storage, reading, writing
 
 GONE_LATER_S = 70.0
 """Other services cache for a minute after their last use; ten seconds are for whoever tidies up."""
@@ -140,19 +140,16 @@ class Erasure:
             await self.storage.media.put(f"{COPIES}{row.tenant}/{row.id}", COPY.dump_json(copy))
             await self.storage.run("", update(audits).where(audits.c.id == row.id).values(is_copied=True))
 
-    async def replay(self, copies: Sequence[Copy]) -> None:
-        """Erase again what a restored backup brought back, and insert the records that it lacks."""
-
-        async def work(session: Session) -> None:
-            for copy in copies:
-                for table, is_back in brought_back(copy):
-                    await session.run(delete(table).where(is_back))
-                kind, _, name = copy.audit.what.partition(" ")
-                if kind == "identity" and copy.tenant == TENANT_READY:
-                    await session.add_new(removed_identities, tenant=copy.tenant, name=name)
-                await session.add_new(audits, **row_of(copy))
-
-        await self.storage.write("", work)
+    @writing
+    async def replay(self, session: Session, copies: Sequence[Copy]) -> None:
+        """Erase again what a restored backup brought back, and insert the records that it lacks; of no tenant."""
+        for copy in copies:
+            for table, is_back in brought_back(copy):
+                await session.run(delete(table).where(is_back))
+            kind, _, name = copy.audit.what.partition(" ")
+            if kind == "identity" and copy.tenant == TENANT_READY:
+                await session.add_new(removed_identities, tenant=copy.tenant, name=name)
+            await session.add_new(audits, **row_of(copy))
 
     async def _erase(self, tenant: str, asked_by: str, find: Callable[[Session], Awaitable[_Subject]]) -> Audit:
         check_line("asked_by", asked_by, 100)

@@ -184,18 +184,19 @@ class Research:
         yield _csv([HEADER])
         after, is_more = "", True
         while is_more:
-
-            async def work(session: Session, after: str = after) -> tuple[list[TurnRecord], Sequence[Any]]:
-                rows = await self._matching(session, wanted, False, EXPORTED_AT_ONCE, after)
-                heads = sorted({(row.identity, row.identity_id, row.version) for row in rows})
-                now_s, found = self.storage.clock(), await self._identities.versions(session, heads)
-                open_ = {each.id for each in found if Use.RESEARCH_EXPORT in allowed(each, now_s)}
-                return await _records(session, [row for row in rows if row.identity in open_]), rows
-
-            records, rows = await self.storage.read(tenant, work)
+            records, after, is_more = await self._exportable(tenant, wanted, after)
             if records:
                 yield _csv([_exported(key, tenant, each) for each in records])
-            is_more, after = len(rows) == EXPORTED_AT_ONCE, _after(rows[-1]) if rows else ""
+
+    @reading
+    async def _exportable(self, session: Session, wanted: TurnFilter, after: str) -> tuple[list[TurnRecord], str, bool]:
+        """Return the turns of a page that may be exported, what the next page is after, and whether there is one."""
+        rows = await self._matching(session, wanted, False, EXPORTED_AT_ONCE, after)
+        heads = sorted({(row.identity, row.identity_id, row.version) for row in rows})
+        now_s, found = self.storage.clock(), await self._identities.versions(session, heads)
+        open_ = {each.id for each in found if Use.RESEARCH_EXPORT in allowed(each, now_s)}
+        records = await _records(session, [row for row in rows if row.identity in open_])
+        return records, _after(rows[-1]) if rows else "", len(rows) == EXPORTED_AT_ONCE
 
     async def _of_identity(self, session: Session, name: str) -> list[ColumnElement[bool]]:
         """Return the condition for conversations with an identity, none where it is not named."""

@@ -14,11 +14,11 @@ from services.memory import metrics
 from services.memory.checks import check_id
 from services.memory.consent import allowed, check_uses, require
 from services.memory.domain import BANK_DEFAULT, ConversationKey, EmotionBank, Identity, Recollection, Turn, Use
-from services.memory.repositories.conversations import HEAD, brief, size_of, user_of
+from services.memory.repositories.conversations import HEAD, size_of, user_of
 from services.memory.repositories.identities import Identities, default_bank, unknown
 from services.memory.repositories.pages import fitting
 from services.memory.repositories.references import References
-from services.memory.session import Session
+from services.memory.session import Session, read_as
 from services.memory.storage import Storage
 from services.memory.trajectory import trajectory
 
@@ -66,7 +66,7 @@ class Recaller:
                     raise unknown(key.identity)
                 identity, bank = await self._identity(tenant, key.identity, rows[0])
             said = fitting([row for row in reversed(rows) if row.pk is not None], size_of)
-            turns: Sequence[Turn] = [brief(row, key.conversation) for row in reversed(said)]
+            turns: Sequence[Turn] = [read_as(Turn, row, conversation=key.conversation) for row in reversed(said)]
             user_id = rows[0].user_id or ""
             self.identities[names] = self._storage.clock(), identity, bank
             self.turns[asked] = turns, user_id

@@ -29,10 +29,10 @@ from services.memory.search import Searcher, Wanted
 from services.memory.session import InterferedError, Session, by, read_as
 from services.memory.storage import Columns, Storage, reading, writing
 
-BRIEF = ("id", "user_text", "user_emotion", "user_intensity", "reply_text", "reply_emotion", "said_at_s")
+_TOLD = ("id", "user_text", "user_emotion", "user_intensity", "reply_text", "reply_emotion", "said_at_s")
 """What recall and search tell of a turn."""
 
-_BRIEF = [turns.c[name] for name in (*BRIEF, "pk", "place", "conversation_id")]
+_BRIEF = [turns.c[name] for name in (*_TOLD, "pk", "place", "conversation_id")]
 _FROM = (
     identities.outerjoin(users, by(users, tenant=identities.c.tenant, kind=bindparam("kind"), name=bindparam("user")))
     .outerjoin(
@@ -248,7 +248,7 @@ async def _hits(session: Session, found: Sequence[tuple[int, float]], sought: So
     similarities = dict(found)
     return [
         Hit(
-            brief(row, row.conversation),
+            read_as(Turn, row),
             similarities[row.pk],
             here.last_place - row.place + 1 if _is_of(row, here) else 0,
         )
@@ -269,11 +269,6 @@ def user_of(key: ConversationKey) -> tuple[str, str]:
     if not key.user and not key.conversation:
         raise InvalidRequest("conversation", "it is empty, and no person is named; name one of them")
     return ("user", key.user) if key.user else ("conversation", key.conversation)
-
-
-def brief(row: Any, conversation: str) -> Turn:
-    """Return the turn of a row without what is not recalled."""
-    return Turn(**{name: getattr(row, name) for name in BRIEF}, conversation=conversation)
 
 
 async def with_clips(session: Session, rows: Sequence[Any], conversation: str = "") -> list[Turn]:

@@ -53,6 +53,7 @@ class Import:
         self._conversations, self._solved, self._drain = conversations, examples, drain
         self._tenant, self._name = tenant, name
         self._identity: Identity | None = None
+        self._id = ""
         self._format, self._stage, self._next_version = VERSION, 0, 1
         self._missing: dict[str, Reference] = {}
         self._users: set[str] = set()
@@ -143,7 +144,7 @@ class Import:
             await self._identities.insert(session, identity, is_visible=False)
 
         await self._storage.write(self._tenant, work)
-        self._identity, self._format = identity, who.version
+        self._identity, self._id, self._format = identity, identity.generation, who.version
         self._missing = {reference.digest: reference for reference in identity.references}
 
     def _require_whole(self, stage: int) -> None:
@@ -176,10 +177,8 @@ class Import:
             raise InvalidRequest(f"{name}.identity_version", f"{who.identity_version}; its name says {version}")
         if who.changed_at_s is None:
             raise InvalidRequest(f"{name}.changed_at_s", "it is missing")
-        was, now = (
-            who.identity(head.id, head.generation, who.changed_at_s),
-            {each.digest: each for each in head.references},
-        )
+        was = who.identity(head.id, head.generation, who.changed_at_s)
+        now = {each.digest: each for each in head.references}
         for place, reference in enumerate(was.references):
             if now.get(reference.digest, reference) != reference:
                 raise InvalidRequest(f"{name}.references[{place}]", f"it is not what {ABOUT} says of that file")
@@ -196,23 +195,19 @@ class Import:
 
     async def _media(self, table: Table, content: bytes, **about: Any) -> None:
         """Keep an object of the identity and its row."""
-        assert self._identity
-        identity_id = self._identity.generation
 
         async def work(session: Session, media: Sequence[Columns]) -> None:
-            await session.add(table, identity_id=identity_id, **media[0], **about)
+            await session.add(table, identity_id=self._id, **media[0], **about)
 
-        await self._storage.keep(self._tenant, f"identities/{identity_id}", [content], work)
+        await self._storage.keep(self._tenant, f"identities/{self._id}", [content], work)
 
     async def _examples(self, member: Member) -> None:
-        assert self._identity
-        new, owner = read_lines(member, EXAMPLES), self._identity.generation
+        new = read_lines(member, EXAMPLES)
         vectors = await self._solved.vectors(new)
-        await self._storage.write(self._tenant, lambda session: self._solved.insert(session, owner, new, vectors))
+        await self._storage.write(self._tenant, lambda session: self._solved.insert(session, self._id, new, vectors))
 
     async def _turns(self, member: Member, person: str) -> None:
-        assert self._identity
-        identity_id, kept = self._identity.generation, self._conversations
+        kept = self._conversations
         said = [self._read(member, person, each) for each in read_lines(member, SAID_TURNS)]
         vectors = await kept.embedding.of_all([turn.user_text for turn in said])
         pairs = list(zip(said, vectors, strict=True))
@@ -221,7 +216,7 @@ class Import:
             user_id = await kept.insert_user(session, *user_of(person))
             self._users.add(user_id)
             for conversation, group in groupby(pairs, lambda pair: pair[0].conversation):
-                await kept.append(session, identity_id, user_id, conversation, list(group))
+                await kept.append(session, self._id, user_id, conversation, list(group))
 
         await self._storage.write(self._tenant, work)
 
@@ -241,13 +236,12 @@ class Import:
         return turn
 
     async def _clip(self, member: Member, person: str, conversation: str, turn_id: str, kind: ClipKind) -> None:
-        assert self._identity
-        generation, (user_kind, user) = self._identity.generation, user_of(person)
+        user_kind, user = user_of(person)
         found = (
             select(turns.c.pk)
             .join_from(turns, conversations)
             .join(users, users.c.id == conversations.c.user_id)
-            .where(by(conversations, identity_id=generation, name=conversation), by(users, kind=user_kind, name=user))
+            .where(by(conversations, identity_id=self._id, name=conversation), by(users, kind=user_kind, name=user))
             .where(turns.c.id == turn_id)
         )
         if not (rows := await self._storage.rows(self._tenant, found)):

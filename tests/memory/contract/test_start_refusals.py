@@ -147,6 +147,6 @@ async def test_a_bucket_that_lacks_is_made_where_that_is_allowed(s3: ObjectStore
         await green(stubs)
     assert stack.objects
     client = client_of(bucket)
-    for key in stack.objects:
-        client.remove_object(bucket.name, key)
+    for each in client.list_objects(bucket.name, recursive=True):
+        client.remove_object(bucket.name, each.object_name or "")
     client.remove_bucket(bucket.name)

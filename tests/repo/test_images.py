@@ -139,7 +139,7 @@ def test_a_lock_pins_by_digest_and_names_no_place(path: Path) -> None:
 
 
 def test_all_images_with_pytorch_need_the_same_driver() -> None:
-    versions = {name: set() for name in ("torch", "nvidia-cuda-runtime", "nvidia-cudnn-cu13")}  # type: dict[str, set[str]]
+    versions: dict[str, set[str]] = {name: set() for name in ("torch", "nvidia-cuda-runtime", "nvidia-cudnn-cu13")}
     for path in FILES:
         pins = dict(lock.PIN.findall(path.read_text("utf-8")))
         assert not [name for name in pins if re.search(r"-cu\d+$", name) and not name.endswith("-cu13")], path.name
@@ -148,6 +148,9 @@ def test_all_images_with_pytorch_need_the_same_driver() -> None:
             for name, found in versions.items():
                 found.add(pins[name])
     assert {name: len(found) for name, found in versions.items()} == dict.fromkeys(versions, 1)
+    for path in (ROOT / "tests/models").glob("*/requirements.txt"):
+        tested = re.findall(r"^torch==(\S+)$", path.read_text("utf-8"), re.MULTILINE)
+        assert set(tested) <= versions["torch"], "the images have what `make test-models` runs"
     (cuda,) = versions["nvidia-cuda-runtime"]
     assert cuda.startswith("13."), "the head of the Dockerfile says which driver is the least"
     assert "CUDA 13" in DOCKERFILE

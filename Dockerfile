@@ -1,7 +1,9 @@
 # The images of all services. --target names the service, EXTRA the extra of pyproject.toml that its back-end needs:
 #   docker build --target tts --build-arg EXTRA=tts-openvoice -t e3rg-tts-openvoice .
 #   docker run --gpus all --read-only --tmpfs /tmp -p 50051:50051 -v $PWD/.models:/models:ro -v /weights:/weights:ro \
+#       -e E3RG_TTS_HOST=0.0.0.0 -e E3RG_TTS_INSECURE=true \
 #       -e E3RG_TTS_BACKEND=openvoice -e E3RG_TTS_WEIGHTS=/weights/OpenVoice e3rg-tts-openvoice
+# A service listens to its own container only, unless HOST says otherwise; then it wants TLS, or INSECURE=true.
 # `make images` builds those of all embedded back-ends, with docker, podman or buildah, and prints their sizes.
 #
 # Layers, from the one that changes least: system, the packages of every service, those of the back-end, code.

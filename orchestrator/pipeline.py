@@ -37,6 +37,7 @@ from orchestrator.report import Report
 from orchestrator.resuming import speak_on
 from orchestrator.stages import Tts, Understanding, Video
 from services.common import rpc
+from services.common.channels import near
 from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
 
 STORED_REPLIES = {
@@ -125,6 +126,8 @@ class _Turn:
 
     async def run(self) -> None:
         """Lives through the turn; whatever happens, no stage is left working."""
+        if self._header.conversation:
+            near.set(f"{self._header.tenant} {self._header.identity} {self._header.conversation}")
         try:
             async with asyncio.timeout(self._limit_s):
                 await self._story()

@@ -28,7 +28,7 @@ _LOST = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 Item = TypeVar("Item")
 
 near: contextvars.ContextVar[str] = contextvars.ContextVar("near", default="")
-"""Key of calls that should meet the same replica: the identity, which that one has warm."""
+"""Key of calls that should meet the same replica: their conversation, whose identity that one has warm."""
 
 
 class Method:

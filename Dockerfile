@@ -14,6 +14,7 @@
 # Images with PyTorch take its wheels for CUDA 13: the host needs NVIDIA's driver 580 or later, and no CUDA of its own.
 # Nothing needs flash-attn: attention is PyTorch's own. `torch.compile` is off unless E3RG_TTS_COMPILE is set; it needs
 # a compiler: --build-arg PACKAGES="gcc libc6-dev".
+# The empty RUN before each LABEL is for buildah 1.28, whose cache would keep the labels of the version before.
 # A stop waits up to SHUTDOWN_GRACE_S, 20 s, for running calls; `docker stop` kills after 10: --stop-timeout 30.
 
 # For a base that never changes, add its digest: python:3.11-slim-bookworm@sha256:…
@@ -44,6 +45,7 @@ ENV PIP_NO_CACHE_DIR=1 \
 ARG VERSION=""
 ARG REVISION=""
 ARG SOURCE=""
+RUN : "${VERSION} ${REVISION} ${SOURCE}"
 LABEL org.opencontainers.image.title=e3rg-weights \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -110,6 +112,7 @@ ARG EXTRA
 ARG VERSION=""
 ARG REVISION=""
 ARG SOURCE=""
+RUN : "${VERSION} ${REVISION} ${SOURCE}"
 LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -122,6 +125,7 @@ ARG EXTRA
 ARG VERSION=""
 ARG REVISION=""
 ARG SOURCE=""
+RUN : "${VERSION} ${REVISION} ${SOURCE}"
 LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -139,6 +143,7 @@ ARG EXTRA
 ARG VERSION=""
 ARG REVISION=""
 ARG SOURCE=""
+RUN : "${VERSION} ${REVISION} ${SOURCE}"
 LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -153,6 +158,7 @@ ARG EXTRA
 ARG VERSION=""
 ARG REVISION=""
 ARG SOURCE=""
+RUN : "${VERSION} ${REVISION} ${SOURCE}"
 LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -167,6 +173,7 @@ ARG EXTRA
 ARG VERSION=""
 ARG REVISION=""
 ARG SOURCE=""
+RUN : "${VERSION} ${REVISION} ${SOURCE}"
 LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
@@ -179,6 +186,7 @@ ARG EXTRA
 ARG VERSION=""
 ARG REVISION=""
 ARG SOURCE=""
+RUN : "${VERSION} ${REVISION} ${SOURCE}"
 LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

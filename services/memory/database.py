@@ -12,7 +12,7 @@ from uuid import uuid4
 import asyncpg
 from sqlalchemy import Executable, Row, event, text
 from sqlalchemy import exc as sql
-from sqlalchemy.engine import URL, Connection
+from sqlalchemy.engine import URL, Connection, ExceptionContext
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from services.common import idempotency
@@ -28,6 +28,10 @@ ATTEMPTS, RETRY_S = 4, 0.05
 
 ERRORS = (InterferedError, sql.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 """What the engines and their drivers raise; a connection that cannot be opened raises plain errors."""
+
+_READ_ONLY = "25006"
+_UNUSABLE = (_READ_ONLY, "3D000", "55000")
+"""States of a database that only reads, is unknown, or accepts no connections."""
 
 _PRAGMAS = (
     *("journal_mode=WAL", "foreign_keys=ON", "secure_delete=ON", "busy_timeout=5000", "cache_size=-16000"),
@@ -208,6 +212,7 @@ def engine_of(settings: DatabaseSettings, url: URL, is_creating: bool = False, i
         arguments["prepared_statement_name_func"] = lambda: f"e3rg_{uuid4().hex}"
     # A connection does not outlive a rotated password or certificate by more than half an hour.
     engine = create_async_engine(url.set(query=query), connect_args=arguments, pool_recycle=1800, **pool)
+    event.listen(engine.sync_engine, "handle_error", _drop_read_only)
     if settings.database_password_file and url.password is None:
         event.listen(engine.sync_engine, "do_connect", _with_password(settings.database_password_file))
     return engine
@@ -238,6 +243,8 @@ def translated(error: Exception) -> tuple[ServiceError | Exception, bool]:  # no
         return NotReady(f"the memory's database is busy ({reason}); retry"), True
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return Damaged(f"the memory's database is damaged: {reason}; restore it from a backup"), False
+    if state in _UNUSABLE:
+        return NotReady(f"the memory's database refuses: {reason}; retry"), state == _READ_ONLY
     is_lost = state.startswith(("08", "57P")) or state == "53300" or getattr(error, "connection_invalidated", False)
     if is_lost or isinstance(origin, OSError | asyncpg.InterfaceError) or isinstance(error, sql.InterfaceError):
         return NotReady(f"the memory's database cannot be reached: {reason}; retry"), True
@@ -264,6 +271,12 @@ def _lower(value: Any) -> Any:
 
 def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("e3rg_begin", "BEGIN"))
+
+
+def _drop_read_only(context: ExceptionContext) -> None:
+    """Drop all connections: each keeps the mode that the database had when it was opened."""
+    if getattr(context.original_exception, "sqlstate", "") == _READ_ONLY:
+        context.is_disconnect = True
 
 
 def _with_password(file: Path) -> Callable[[Any, Any, list[Any], dict[str, Any]], None]:

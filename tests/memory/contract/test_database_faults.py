@@ -4,8 +4,9 @@ import asyncio
 import itertools
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2
 from services.common import clients
+from services.common.errors import NotReady
 from services.memory.consistency import Findings, check
 from services.memory.migrate import migrate
 from tests.serving import refused
@@ -264,3 +266,55 @@ async def test_a_statement_that_waits_too_long_is_given_up_and_busy_connections_
         assert {code for code, _ in told} == {"DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"}
         await stubs.say(9)
         assert [each.id for each in (await stubs.recall()).turns] == ["turn-9"]
+
+
+async def test_a_database_that_turns_read_only_is_named_and_written_to_again_when_that_ends(
+    clustered: Stack,
+) -> None:
+    assert clustered.urls
+    async with serving(clustered.settings()) as stubs, altered(clustered.urls) as alter:
+        await stubs.add(parts(header()))
+        await alter("SET default_transaction_read_only = on")
+        with refused(UNAVAILABLE, "in a read-only transaction; retry"):
+            await stubs.say(1)
+        assert (await stubs.recall()).stale_s == 0
+        await alter("RESET default_transaction_read_only", is_disconnecting=False)
+        await stubs.say(1)
+
+
+async def test_while_a_database_accepts_no_connections_what_was_just_used_is_recalled(clustered: Stack) -> None:
+    assert clustered.urls
+    async with serving(clustered.settings()) as stubs, altered(clustered.urls) as alter:
+        await stubs.add(parts(header()))
+        await stubs.recall()
+        await alter("ALLOW_CONNECTIONS false")
+        with refused(UNAVAILABLE, "is not currently accepting connections"):
+            await stubs.say(1)
+        assert (await stubs.recall()).stale_s > 0
+        await alter("ALLOW_CONNECTIONS true")
+        await stubs.say(1)
+
+
+async def test_a_database_that_does_not_exist_yet_is_waited_for(database: Urls, tmp_path: Path) -> None:
+    missing = Stack("postgres-folder", tmp_path, replace(database, service=f"{database.service}_later"))
+    async with serving(missing.settings(migration_url=""), is_opened=False) as stubs:
+        assert stubs.upkeep
+        with pytest.raises(NotReady, match=r"database .*_later. does not exist"):
+            await stubs.upkeep.open_once()
+
+
+@asynccontextmanager
+async def altered(urls: Urls) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+    """Yield a function that alters the database and, unless told otherwise, ends its sessions."""
+    server, _, name = urls.admin.rpartition("/")
+    admin = await asyncpg.connect(f"{server}/postgres")
+
+    async def alter(change: str, is_disconnecting: bool = True) -> None:
+        await admin.execute(f"ALTER DATABASE {name} {change}")
+        if is_disconnecting:
+            await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+
+    try:
+        yield alter
+    finally:
+        await admin.close()

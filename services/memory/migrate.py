@@ -8,11 +8,12 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from services.common.errors import FailedPrecondition, NotReady
 from services.memory.database import engine_of
+from services.memory.schema import metadata
 from services.memory.settings import DatabaseSettings
 
 FOLDER = Path(__file__).parent / "migrations"
@@ -47,9 +48,11 @@ async def migrate(settings: DatabaseSettings, revision: str = "head", versions: 
                     await connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
                     await connection.run_sync(_require_vector)
                 before = await connection.run_sync(current)
-                config.attributes |= {"service_role": settings.url.username or ""}
                 if not is_newer(before, versions):
                     await connection.run_sync(_upgrade, config, revision)
+                role = settings.url.username
+                if connection.dialect.name == "postgresql" and role and role != url.username:
+                    await connection.run_sync(_grant, role)
                 after = await connection.run_sync(current)
     finally:
         await engine.dispose()
@@ -116,6 +119,15 @@ def _config(versions: str = "") -> Config:
 def _upgrade(connection: Connection, config: Config, revision: str) -> None:
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
+
+
+def _grant(connection: Connection, role: str) -> None:
+    """Let the service's role use the tables of this version, and read the revision."""
+    tables = ", ".join(sorted(metadata.tables.keys() & set(inspect(connection).get_table_names())))
+    rights = "SELECT, INSERT, UPDATE, DELETE ON " + tables, "SELECT ON alembic_version"
+    for right in (*rights, "USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public"):
+        quoted = connection.dialect.identifier_preparer.quote_identifier(role)
+        connection.exec_driver_sql(f"GRANT {right} TO {quoted}")
 
 
 def _require_vector(connection: Connection) -> None:

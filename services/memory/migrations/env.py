@@ -4,10 +4,6 @@ from alembic import context
 
 from services.memory.schema import metadata
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=metadata,
-    service_role=context.config.attributes.get("service_role", ""),
-)
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 with context.begin_transaction():
     context.run_migrations()

@@ -4,11 +4,10 @@ from alembic import op
 
 
 def secure(*tables: str) -> None:
-    """Force each table under two policies, a tenant's own and maintenance, and let the service's role use it.
+    """Force each table under two policies, a tenant's own and maintenance.
 
     A transaction says its tenant by `SET LOCAL e3rg.tenant`, or `e3rg.maintenance`; without either it sees no row.
     """
-    role = op.get_context().opts["service_role"]
     for table in tables:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
@@ -18,7 +17,3 @@ def secure(*tables: str) -> None:
             ("maintenance", "(SELECT current_setting('e3rg.maintenance', true)) = 'on'"),
         ):
             op.execute(f"CREATE POLICY {policy} ON {table} USING ({condition}) WITH CHECK ({condition})")
-        if role:
-            op.execute(f'GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO "{role}"')
-    if role:
-        op.execute(f'GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO "{role}"')

@@ -16,6 +16,7 @@ from services.memory.database import Database
 from services.memory.migrate import head, migrate
 from services.memory.schema import metadata
 from tests.serving import refused
+from tests.support.conversations import connection
 from tests.support.memory import WAV, Log, Stubs, green, header, parts, process_of, program, serving
 from tests.support.postgres import Urls
 from tests.support.stacks import Stack
@@ -47,6 +48,24 @@ async def test_without_the_role_that_is_to_be_granted_its_rights_nothing_is_migr
     ended = await program({"E3RG_MEMORY_MIGRATION_URL": database.migrator}, "migrate")
     text = "E3RG_MEMORY_DATABASE_URL: missing; name the role that E3RG_MEMORY_MIGRATION_URL serves"
     assert (ended.status, text in ended.err) == (2, True)
+
+
+async def test_a_role_that_is_named_after_the_migration_gets_its_rights_by_the_next_one(clustered: Stack) -> None:
+    assert clustered.urls
+    name, later = clustered.urls.admin.rpartition("/")[2], clustered.urls.service.replace("_service:", "_later:", 1)
+    async with connection(clustered.urls.admin) as admin:
+        await admin.execute(f"CREATE ROLE {name}_later LOGIN PASSWORD '{later.split(':')[2].partition('@')[0]}'")
+        await admin.execute(f"GRANT CONNECT ON DATABASE {name} TO {name}_later")
+        await admin.execute(f"GRANT USAGE ON SCHEMA public TO {name}_later")
+        try:
+            settings = clustered.settings(database_url=later)
+            assert await migrate(settings) == (head(), head())
+            async with serving(settings) as stubs:
+                await check_serving(stubs, 1)
+                assert stubs.upkeep
+                await stubs.upkeep.sweep()
+        finally:
+            await admin.execute(f"DROP OWNED BY {name}_later; DROP ROLE {name}_later")
 
 
 async def test_a_file_that_is_not_there_has_no_schema_and_is_not_made_by_looking(tmp_path: Path) -> None:

@@ -387,9 +387,6 @@ def _engine_parts() -> None:
             op.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
     # pg_trgm would serve text filters better; it is left to the operator, who may not have it.
     secure(*TENANT_TABLES)
-    if role := op.get_context().opts["service_role"]:
-        op.execute(f'GRANT SELECT, INSERT, UPDATE, DELETE ON tasks TO "{role}"')
-        op.execute(f'GRANT SELECT ON alembic_version TO "{role}"')
 
 
 PERSONAL = {

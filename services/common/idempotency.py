@@ -3,11 +3,13 @@
 import contextvars
 import hashlib
 import re
+from typing import Any
 
 HEADER = "idempotency-key"
 """Metadata key with which callers send it: 1 to 64 letters, digits, hyphens."""
 
 _key: contextvars.ContextVar[str] = contextvars.ContextVar("idempotency_key", default="")
+_asked: contextvars.ContextVar[Any] = contextvars.ContextVar("idempotency_asked", default=None)
 
 
 def key() -> str:
@@ -17,5 +19,18 @@ def key() -> str:
 
 def start(method: str, sent: str) -> None:
     """Begin a call with what the caller sent; the same key of another method is another key."""
-    is_key = re.fullmatch(r"[A-Za-z0-9-]{1,64}", sent) is not None
-    _key.set(hashlib.sha256(f"{method} {sent}".encode()).hexdigest()[:32] if is_key else "")
+    sent = sent if re.fullmatch(r"[A-Za-z0-9-]{1,64}", sent) else ""
+    digest = hashlib.sha256(f"{method} {sent}".encode())
+    _key.set(digest.hexdigest()[:32] if sent else "")
+    _asked.set(digest if sent else None)  # The key, which is kept nowhere, makes a digest of names impossible to guess.
+
+
+def add(content: bytes) -> None:
+    """Add to the digest of what is asked: the request, or each part of a stream."""
+    if asked := _asked.get():
+        asked.update(content)
+
+
+def asked() -> str:
+    """Return the digest of what was asked so far; empty when the caller sent no key."""
+    return digest.hexdigest() if (digest := _asked.get()) else ""

@@ -130,7 +130,7 @@ class Import:
         identity = who.identity(self._name or who.id, uuid4().hex, changed_at_s)
 
         async def work(session: Session) -> None:
-            if await session.outcome() is None:
+            if await session.outcome(is_whole=False) is None:
                 await self._identities.require_free(session, identity.id)
             try:
                 await self._identities.require_bank(session, f"{ABOUT}.emotion_bank", who.emotion_bank)

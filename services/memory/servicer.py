@@ -10,6 +10,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2, turns_pb2
+from services.common import idempotency
 from services.common.errors import InvalidRequest, TooLarge
 from services.common.media import chunks
 from services.memory import checks, domain
@@ -228,6 +229,7 @@ class Servicer:
 
         async def ask(request: Any, context: Any) -> Any:
             self._check_open()
+            idempotency.add(request.SerializeToString(deterministic=True))
             if "tenant" in request.DESCRIPTOR.fields_by_name:
                 checks.check_id("tenant", request.tenant)
             return self._answer(answer, await call(self._memory, request))

@@ -10,6 +10,8 @@ from sqlalchemy import ColumnElement, Executable, Row, Table, and_, delete, inse
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from services.common import idempotency
+from services.common.errors import InvalidRequest
 from services.memory.schema import requests, tenants
 
 Value = TypeVar("Value")
@@ -88,13 +90,24 @@ class Session:
         """Insert the tenant when it has no row yet."""
         await self.add_new(tenants, tenant=self.tenant)
 
-    async def outcome(self) -> Any:
-        """Return the outcome of this write when it was committed before; None the first time."""
-        return await self.value(select(requests.c.outcome).where(self.mine(requests, key=self.key)))
+    async def outcome(self, is_whole: bool = True) -> Any:
+        """Return the outcome of this write when it was committed before; None the first time.
+
+        Raises:
+            InvalidRequest: The request, if `is_whole`, is not the one that was sent with this key before.
+        """
+        found = await self.value(select(requests.c.outcome).where(self.mine(requests, key=self.key)))
+        if not isinstance(found, dict):
+            return found  # An earlier release recorded it.
+        if is_whole and found["asked"] != idempotency.asked():
+            problem = "another request was sent with this key before; send each request with a key of its own"
+            raise InvalidRequest(idempotency.HEADER, problem)
+        return found["outcome"]
 
     async def record(self, outcome: Any, now_s: float) -> None:
         """Record the outcome of this write: ids and numbers, nothing that an erasure would have to find."""
-        await self.add(requests, key=self.key, outcome=outcome, done_at_s=now_s)
+        found = {"asked": idempotency.asked(), "outcome": outcome}
+        await self.add(requests, key=self.key, outcome=found, done_at_s=now_s)
 
 
 def by(table: Table, **values: Any) -> ColumnElement[bool]:

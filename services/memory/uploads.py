@@ -6,6 +6,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from services.common import idempotency
 from services.common.errors import DeadlineExceeded, InvalidRequest, Overloaded
 from services.common.media import CHUNK_BYTES_MAX, chunks
 from services.memory.domain import digest_of
@@ -101,6 +102,8 @@ async def contents_of(parts: AsyncIterator[Any]) -> AsyncGenerator[bytes]:
 async def _next(parts: AsyncIterator[Any]) -> Any:
     try:
         async with asyncio.timeout(SILENCE_S_MAX):
-            return await anext(parts, None)
+            if part := await anext(parts, None):
+                idempotency.add(part.content or part.header.SerializeToString(deterministic=True))
+            return part
     except TimeoutError:
         raise DeadlineExceeded(f"no part came for {SILENCE_S_MAX:.0f} s; send them one after the other") from None

@@ -1,6 +1,6 @@
 """A write that is retried with the same idempotency key does nothing more, and returns what it returned first."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -11,9 +11,10 @@ from e3rg.memory.v1 import identities_pb2 as pb
 from services.common import clients
 from tests.serving import refused
 from tests.support.identities import change_of, exported, get, imported, kept, named, put_emotion
-from tests.support.memory import TENANT, Clock, Stubs, each, header, parts, serving
+from tests.support.memory import PORTRAIT, TENANT, VOICE, Clock, Stubs, each, header, parts, serving
 from tests.support.stacks import Stack
 
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
 Write = Callable[[Stubs, str], Awaitable[Any]]
 
 
@@ -33,13 +34,6 @@ async def change(stubs: Stubs, key: str) -> pb.Identity:
 async def remove_emotion(stubs: Stubs, key: str) -> Any:
     request = pb.RemoveEmotionReferenceRequest(**named({"identity": "ada"}))
     return await stubs.identities.RemoveEmotionReference(request, **keyed(key))
-
-
-async def remove_examples(stubs: Stubs, key: str) -> Any:
-    listed = await stubs.exemplars.ListExemplars(exemplars_pb2.ListExemplarsRequest(tenant=TENANT))
-    ids = [example.id for example in listed.exemplars] or ["a"]
-    request = exemplars_pb2.RemoveExemplarsRequest(tenant=TENANT, ids=ids)
-    return await stubs.exemplars.RemoveExemplars(request, **keyed(key))
 
 
 async def erase(stubs: Stubs, key: str) -> Any:
@@ -79,8 +73,41 @@ async def test_examples_are_removed_once_and_the_count_is_the_first(stack: Stack
     example = exemplars_pb2.Exemplar(user_text="a dog", user_emotion="sad", reply_text="oh")
     request = exemplars_pb2.PutExemplarsRequest(tenant=TENANT, exemplars=[example])
     async with serving(stack.settings()) as stubs:
-        await stubs.exemplars.PutExemplars(request)
-        assert [(await remove_examples(stubs, key)).exemplars for key in ("1", "1", "2")] == [1, 1, 0]
+        ids = (await stubs.exemplars.PutExemplars(request)).ids
+        removal = exemplars_pb2.RemoveExemplarsRequest(tenant=TENANT, ids=ids)
+        removed = [await stubs.exemplars.RemoveExemplars(removal, **keyed(key)) for key in ("1", "1", "2")]
+        assert [each.exemplars for each in removed] == [1, 1, 0]
+
+
+async def test_a_key_that_another_request_had_is_refused_and_the_same_one_may_come_in_other_pieces(
+    stack: Stack,
+) -> None:
+    async def erase_user(person: str) -> erasure_pb2.Audit:
+        request = erasure_pb2.ErasePersonRequest(tenant=TENANT, person=person, asked_by="me")
+        return (await stubs.erasure.ErasePerson(request, **keyed("key-2"))).audit
+
+    async def add_from(requests: Sequence[pb.AddIdentityRequest]) -> pb.Identity:
+        return (await clients.ask(stubs.identities.AddIdentity(**keyed("key-1")), each(requests))).identity
+
+    reused = "idempotency-key: another request was sent with this key before"
+    async with serving(stack.settings()) as stubs:
+        first = await add(stubs, "key-1")
+        files = PORTRAIT + VOICE
+        pieced = [files[at : at + 1_000_000] for at in range(0, len(files), 1_000_000)]
+        assert await add_from(parts(header(), pieced=pieced)) == first
+        for other in (parts(header("eve")), parts(header(), PORTRAIT, VOICE[:-1] + b"!")):
+            with refused(INVALID, reused):
+                await add_from(other)
+        for person in ("ann", "bob"):
+            await stubs.say(1, person=person)
+        assert await erase_user("ann") == await erase_user("ann")
+        with refused(INVALID, reused):
+            await erase_user("bob")
+        assert [turn.id for turn in (await stubs.recall(person="bob")).turns] == ["turn-1"]
+        archive = await exported(stubs)
+        await imported(stubs, archive, **keyed("key"))
+        with refused(INVALID, reused):
+            await imported(stubs, archive, name="eve", **keyed("key"))
 
 
 async def test_a_key_counts_within_its_method_and_tenant_and_a_wrong_one_does_not_count(stack: Stack) -> None:

@@ -5,6 +5,8 @@ import hashlib
 import re
 from typing import Any
 
+from services.common.errors import InvalidRequest
+
 HEADER = "idempotency-key"
 """Metadata key with which callers send it: 1 to 64 letters, digits, hyphens."""
 
@@ -18,8 +20,13 @@ def key() -> str:
 
 
 def start(method: str, sent: str) -> None:
-    """Begin a call with what the caller sent; the same key of another method is another key."""
-    sent = sent if re.fullmatch(r"[A-Za-z0-9-]{1,64}", sent) else ""
+    """Begin a call with what the caller sent; the same key of another method is another key.
+
+    Raises:
+        InvalidRequest: It is no key.
+    """
+    if sent and not re.fullmatch(r"[A-Za-z0-9-]{1,64}", sent):
+        raise InvalidRequest(HEADER, f"{sent[:80]!a} is no key; send 1 to 64 letters A-Z a-z, digits, hyphens")
     digest = hashlib.sha256(f"{method} {sent}".encode())
     _key.set(digest.hexdigest()[:32] if sent else "")
     _asked.set(digest if sent else None)  # The key, which is kept nowhere, makes a digest of names impossible to guess.

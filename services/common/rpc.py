@@ -128,6 +128,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
     ) -> Callable[..., Awaitable[Any]]:
         async def call(request: Any, context: Any) -> Any:
             async with self._call(method, context), _reading_out(request):
+                idempotency.start(method, _sent(context, idempotency.HEADER))
                 return await inner(read(request), context)
 
         return call
@@ -141,6 +142,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
                 _reading_out(request),
                 contextlib.aclosing(inner(read(request), context)) as responses,
             ):
+                idempotency.start(method, _sent(context, idempotency.HEADER))
                 async for response in responses:
                     yield response
 
@@ -151,7 +153,6 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
         name = method.rsplit("/", 1)[1]
         started_s = time.monotonic()
         _trace_id.set(_trace_of(context))
-        idempotency.start(method, _sent(context, idempotency.HEADER))
         deadline.start(context.time_remaining())
         status, details = grpc.StatusCode.OK, ""
         self.calls += 1

@@ -110,16 +110,19 @@ async def test_a_key_that_another_request_had_is_refused_and_the_same_one_may_co
             await imported(stubs, archive, name="eve", **keyed("key"))
 
 
-async def test_a_key_counts_within_its_method_and_tenant_and_a_wrong_one_does_not_count(stack: Stack) -> None:
+async def test_a_key_counts_within_its_method_and_tenant_and_what_is_none_is_refused(stack: Stack) -> None:
     async with serving(stack.settings()) as stubs:
         first = await add(stubs, "key")
         assert (await change(stubs, "key")).version == 2
         requests = parts(header(tenant="other"))
         call = stubs.identities.AddIdentity(**keyed("key"))
         assert (await clients.ask(call, each(requests))).identity.generation != first.generation
-        for wrong in ("", "x" * 65, "a/b"):
-            with refused(grpc.StatusCode.ALREADY_EXISTS):
-                await add(stubs, wrong)
+        with refused(grpc.StatusCode.ALREADY_EXISTS):
+            await add(stubs, "")
+        for wrong in ("x" * 65, "a/b", "k 1"):
+            for write in (add, erase):
+                with refused(INVALID, f"idempotency-key: {wrong!a} is no key; send 1 to 64 letters A-Z a-z, digits"):
+                    await write(stubs, wrong)
 
 
 async def test_a_retry_after_the_identity_was_changed_returns_it_as_it_was_then(stack: Stack) -> None:

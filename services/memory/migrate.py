@@ -12,6 +12,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from services.common.errors import FailedPrecondition, NotReady
+from services.memory.blobs import make_folder, refuse_old_folder
 from services.memory.database import engine_of
 from services.memory.schema import metadata
 from services.memory.settings import DatabaseSettings
@@ -33,10 +34,14 @@ async def migrate(settings: DatabaseSettings, revision: str = "head", versions: 
         versions: More folders of migrations, separated by spaces.
 
     Raises:
-        FailedPrecondition: On PostgreSQL, when the extension `vector` is missing.
+        FailedPrecondition: On PostgreSQL, when the extension `vector` is missing; on SQLite, when its folder has a
+            store of an earlier version.
     """
     url = settings.owner_url
     if url.get_backend_name() == "sqlite":
+        if not settings.database_url.get_secret_value():
+            refuse_old_folder(settings.folder)
+            make_folder(settings.folder)
         Path(url.database or "").touch(0o600)  # What is said to an avatar is nobody else's to read.
     engine = engine_of(settings, url, is_creating=True)
     config = _config(versions)

@@ -68,10 +68,14 @@ async def test_a_role_that_is_named_after_the_migration_gets_its_rights_by_the_n
             await admin.execute(f"DROP OWNED BY {name}_later; DROP ROLE {name}_later")
 
 
-async def test_a_file_that_is_not_there_has_no_schema_and_is_not_made_by_looking(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_there_has_no_schema_is_not_made_by_looking_and_is_by_migrating(
+    tmp_path: Path,
+) -> None:
     ended = await program({"E3RG_MEMORY_FOLDER": str(tmp_path / "memory")}, "migrate", "--check")
     assert (ended.status, ended.out) == (3, f"schema: none, this version: {head()}; run migrate\n")
     assert list(tmp_path.iterdir()) == []
+    ended = await program({"E3RG_MEMORY_FOLDER": str(tmp_path / "new" / "memory")}, "migrate")
+    assert (ended.status, ended.out) == (0, f"schema: none -> {head()}\n")
 
 
 async def test_the_command_tells_why_a_database_refuses_in_one_line(database: Urls) -> None:

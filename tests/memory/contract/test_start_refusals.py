@@ -27,11 +27,12 @@ def content_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-async def test_a_folder_of_an_earlier_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [[], ["migrate"]])
+async def test_a_folder_of_an_earlier_version_is_refused_and_not_touched(tmp_path: Path, arguments: list[str]) -> None:
     folder = tmp_path / "memory"
     shutil.copytree(STORE, folder)
     before = content_of(folder)
-    ended = await program({"E3RG_MEMORY_FOLDER": str(folder)})
+    ended = await program({"E3RG_MEMORY_FOLDER": str(folder)}, *arguments)
     assert ended.status == 1
     text = f"{folder} holds a store of an earlier version; nothing in it was touched. Choose another E3RG_MEMORY_FOLDER"
     assert ended.err.splitlines()[-1] == f"memory cannot start: {text} and bring it in with {IMPORT}"

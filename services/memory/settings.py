@@ -11,6 +11,13 @@ from services.common.settings import ServiceSettings
 
 _IMPORT = "a store of that version is brought in with `python -m services.memory import-layout-2 --from FOLDER|BUCKET`"
 
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_PARAMETERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "postgresql": {"sslmode": _SSL_MODES, "sslrootcert": ()},
+    "sqlite": {},
+}
+"""Parameters that a URL of each engine may have, and their values; empty for any."""
+
 
 class DatabaseSettings(BaseSettings):
     """The database and the object storage."""
@@ -71,11 +78,17 @@ class DatabaseSettings(BaseSettings):
     @classmethod
     def _of_known_engine(cls, value: SecretStr) -> SecretStr:
         try:
-            url = make_url(value.get_secret_value()) if value.get_secret_value() else None
+            url = make_url(value.get_secret_value() or "sqlite://")
         except ArgumentError:
             raise ValueError("it is no URL; write postgresql://USER@HOST/NAME or sqlite:///FILE") from None
-        if url is not None and url.get_backend_name() not in ("postgresql", "sqlite"):
-            raise ValueError(f"its scheme is {url.get_backend_name()!r}; use postgresql:// or sqlite:///")
+        if (engine := url.get_backend_name()) not in _PARAMETERS:
+            raise ValueError(f"its scheme is {engine!r}; use postgresql:// or sqlite:///")
+        known = _PARAMETERS[engine]
+        for name, found in url.query.items():
+            if name not in known:
+                raise ValueError(f"its parameter {name!a} is unknown; known are: {', '.join(known) or 'none'}")
+            if known[name] and found not in known[name]:
+                raise ValueError(f"its {name} is {found!a}; use one of: {', '.join(known[name])}")
         return value
 
     @model_validator(mode="after")

@@ -29,6 +29,15 @@ def told(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> str:
             "E3RG_MEMORY_DATABASE_URL: its scheme is 'mysql'; use postgresql:// or sqlite:///",
         ),
         ({"DATABASE_URL": "me:hidden"}, "E3RG_MEMORY_DATABASE_URL: it is no URL; write postgresql://USER@HOST/NAME"),
+        (
+            {"DATABASE_URL": "postgresql://me:hidden@db/memory?connect_timeout=3"},
+            "E3RG_MEMORY_DATABASE_URL: its parameter 'connect_timeout' is unknown; known are: sslmode,",
+        ),
+        ({"DATABASE_URL": "sqlite:///memory.db?mode=ro"}, "parameter 'mode' is unknown; known are: none"),
+        (
+            {"MIGRATION_URL": "postgresql://me:hidden@db/memory?sslmode=bogus"},
+            "E3RG_MEMORY_MIGRATION_URL: its sslmode is 'bogus'; use one of: disable, allow, prefer,",
+        ),
         ({"MIGRATION_URL": "oracle://me:hidden@db"}, "E3RG_MEMORY_MIGRATION_URL: its scheme is 'oracle'"),
         ({"DATABASE_CONNECTIONS": "0"}, "E3RG_MEMORY_DATABASE_CONNECTIONS"),
         ({"DATABASE_TIMEOUT_S": "0"}, "E3RG_MEMORY_DATABASE_TIMEOUT_S"),

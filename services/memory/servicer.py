@@ -14,6 +14,7 @@ from services.common import idempotency
 from services.common.errors import InvalidRequest, TooLarge
 from services.common.media import chunks
 from services.memory import checks, domain
+from services.memory.domain import digest_of
 from services.memory.memory import Memory
 from services.memory.messages import choice, received, sent
 from services.memory.uploads import Declared, Transfers, contents_of, files_of, header_of
@@ -34,6 +35,20 @@ def _page(request: Any) -> tuple[int, str]:
     if request.page_size > PAGE_MAX:
         raise TooLarge("page_size", f"{request.page_size}; send 1 to {PAGE_MAX}, or 0 for {PAGE_DEFAULT}")
     return request.page_size or PAGE_DEFAULT, request.page_token
+
+
+def _marked(request: Any) -> str:
+    """Return the mark of page tokens of this list with this filter, and remove it from the request's token."""
+    asked, token = type(request)(), request.page_token
+    asked.CopyFrom(request)
+    for name in ("page_size", "page_token"):
+        asked.ClearField(name)
+    mark = digest_of(asked.DESCRIPTOR.name.encode() + asked.SerializeToString(deterministic=True))[:12]
+    request.page_token = token.removeprefix(f"{mark}-")
+    if token and request.page_token in (token, ""):
+        problem = f"{token[:80]!a} is none of this list and filter; send what the page before returned"
+        raise InvalidRequest("page_token", problem)
+    return mark
 
 
 def _present(message: Any, field: str, path: str = "") -> Any:
@@ -232,7 +247,11 @@ class Servicer:
             idempotency.add(request.SerializeToString(deterministic=True))
             if "tenant" in request.DESCRIPTOR.fields_by_name:
                 checks.check_id("tenant", request.tenant)
-            return self._answer(answer, await call(self._memory, request))
+            mark = _marked(request) if "page_token" in request.DESCRIPTOR.fields_by_name else ""
+            result = await call(self._memory, request)
+            if mark and result[1]:
+                result = result[0], f"{mark}-{result[1]}"
+            return self._answer(answer, result)
 
         return grpc.unary_unary_rpc_method_handler(ask, *codec)
 

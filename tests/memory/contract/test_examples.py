@@ -127,7 +127,7 @@ async def test_examples_are_listed_by_id_in_pages(stack: Stack) -> None:
         many = [with_reply(DOG, f"Oh no, {number}.") for number in range(7)]
         ids = sorted(await put(stubs, "", *many))
         first, after = await page(stubs, "", 3)
-        assert after == ids[2]
+        assert after.endswith(ids[2])
         await remove(stubs, "", [ids[2], ids[3]])
         then, end = await page(stubs, "", 10, after)
         assert ([each.id for each in (*first, *then)], end) == ([*ids[:3], *ids[4:]], "")
@@ -172,7 +172,7 @@ async def test_wrong_examples_are_refused_with_the_field_and_none_of_the_call_is
             (remove(stubs, "", ["a"] * 201), "ids: 201 of them; send 1 to 200"),
             (remove(stubs, "", ["../x"]), "ids[0]: '../x' is not a name"),
             (page(stubs, "", 201), "page_size: 201; send 1 to 200, or 0 for 50"),
-            (page(stubs, "", after="/"), "page_token: '/' is not a name"),
+            (page(stubs, "", after="a"), "page_token: 'a' is none"),
             (found(stubs, "", " "), "text: it is empty; give 1 to 4000 characters"),
             (found(stubs, "", "x" * 4001), "text: it has 4001 characters"),
             (found(stubs, "", "x", hits_max=0), "hits_max: 0 hits; ask for 1 to 32"),

@@ -1,14 +1,16 @@
 """Fields of turns, and strings that no database keeps: each refusal names the field and says what would be right."""
 
+import itertools
 import math
 from typing import Any
 
 import grpc
 
-from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, memory_pb2, turns_pb2
+from e3rg.memory.v1 import erasure_pb2, exemplars_pb2, identities_pb2, memory_pb2, turns_pb2
 from tests.serving import refused
+from tests.support.conversations import erase_user
 from tests.support.identities import kept
-from tests.support.memory import TENANT, Stubs, header, parts, serving, turn
+from tests.support.memory import PORTRAIT, TENANT, VOICE, Stubs, header, parts, serving, turn
 from tests.support.stacks import Stack
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -114,14 +116,49 @@ async def test_strings_that_no_database_keeps_are_refused_by_both_stacks(stack: 
         for wanted in (turns_pb2.TurnFilter(text="a\0"), turns_pb2.TurnFilter(stage="a\0")):
             with refused(INVALID, f"filter.{'text' if wanted.text else 'stage'}: it has the character U+0000"):
                 await stubs.turns.QueryTurns(turns_pb2.QueryTurnsRequest(tenant=TENANT, filter=wanted))
-        for token in ("a\0 b", "0x1p0 -1", f"0x1p0 {2**63}", "0x1p0", "0x1p99999 1", "1" * 6000):
-            for call in (
-                stubs.turns.QueryTurns(turns_pb2.QueryTurnsRequest(tenant=TENANT, page_token=token)),
-                stubs.turns.ListConversations(turns_pb2.ListConversationsRequest(tenant=TENANT, page_token=token)),
-                stubs.erasure.ListAudits(erasure_pb2.ListAuditsRequest(tenant=TENANT, page_token=token)),
-            ):
+
+
+async def test_a_page_token_is_taken_by_its_list_and_filter_only(stack: Stack) -> None:
+    async with serving(stack.settings()) as stubs:
+        for name in ("ada", "eve"):
+            await stubs.add(parts(header(name), PORTRAIT[:100], VOICE))
+        for person, number in itertools.product("abcd", (1, 2)):
+            await stubs.say(number, person=person)
+        for person in "cd":
+            await erase_user(stubs, person)
+        cases = [exemplars_pb2.Exemplar(user_text=text, user_emotion="sad", reply_text="oh") for text in ("cat", "dog")]
+        await stubs.exemplars.PutExemplars(exemplars_pb2.PutExemplarsRequest(tenant=TENANT, exemplars=cases))
+        where: dict[str, Any] = {"tenant": TENANT, "page_size": 1}
+        talk: dict[str, Any] = {"identity": "ada", "conversation": "talk", "person": "a"}
+        lists: list[tuple[Any, Any, dict[str, Any]]] = [
+            (stubs.memory.ListTurns, memory_pb2.ListTurnsRequest(**where, **talk), {"person": "b"}),
+            (stubs.identities.ListIdentities, identities_pb2.ListIdentitiesRequest(**where), {"tenant": "b"}),
+            (stubs.exemplars.ListExemplars, exemplars_pb2.ListExemplarsRequest(**where), {"identity": "ada"}),
+            (stubs.erasure.ListAudits, erasure_pb2.ListAuditsRequest(**where), {"tenant": "b"}),
+            (stubs.turns.ListUsers, turns_pb2.ListUsersRequest(**where), {"identity": "ada"}),
+            (stubs.turns.ListConversations, turns_pb2.ListConversationsRequest(**where), {"user": "a"}),
+            (
+                stubs.turns.QueryTurns,
+                turns_pb2.QueryTurnsRequest(**where),
+                {"order": turns_pb2.TURN_ORDER_OLDEST_FIRST},
+            ),
+        ]
+        tokens = [(await call(request)).next_page_token for call, request, _ in lists]
+        for place, (call, request, changes) in enumerate(lists):
+            request.page_token = own = tokens[place]
+            page = await call(request)
+            assert page != await call(type(request)(**where, **(talk if place == 0 else {})))
+            changed = type(request)()
+            changed.CopyFrom(request)
+            changed.MergeFrom(type(request)(**changes))
+            with refused(INVALID, "page_token: "):
+                await call(changed)
+            mark = own.partition("-")[0]
+            broken = [f"{mark}-{last}" for last in ("a\0 b", "0x1p0 -1", f"0x1p0 {2**63}", "0x1p99999 1", "1" * 6000)]
+            for other in (*tokens[:place], *tokens[place + 1 :], mark, f"{mark}-", own[1:], "ada", *broken):
+                if place == 4 and other in broken[1:4]:
+                    continue  # Any two words are a user's name and kind.
+                request.page_token = other
                 with refused(INVALID, "page_token: ") as refusal:
-                    await call
-                assert len(refusal.value.details() or "") < 200
-        with refused(INVALID, "page_token: 'a\\x00 b' is none"):
-            await stubs.turns.ListUsers(turns_pb2.ListUsersRequest(tenant=TENANT, page_token="a\0 b"))
+                    await call(request)
+                assert len(refusal.value.details() or "") < 250

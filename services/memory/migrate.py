@@ -127,7 +127,14 @@ def _upgrade(connection: Connection, config: Config, revision: str) -> None:
 
 
 def _grant(connection: Connection, role: str) -> None:
-    """Let the service's role use the tables of this version, and read the revision."""
+    """Let the service's role use the tables of this version, and read the revision.
+
+    Raises:
+        FailedPrecondition: There is no such role.
+    """
+    if not connection.scalar(text("SELECT 1 FROM pg_roles WHERE rolname = :role"), {"role": role}):
+        problem = f"E3RG_MEMORY_DATABASE_URL: the role {role!r} does not exist; create it, and run migrate again"
+        raise FailedPrecondition(problem)
     tables = ", ".join(sorted(metadata.tables.keys() & set(inspect(connection).get_table_names())))
     rights = "SELECT, INSERT, UPDATE, DELETE ON " + tables, "SELECT ON alembic_version"
     for right in (*rights, "USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public"):

@@ -3,6 +3,7 @@
 import asyncio
 import warnings
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -12,8 +13,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection
 
 from e3rg.memory.v1 import memory_pb2
+from services.common.errors import FailedPrecondition
 from services.memory.database import Database
-from services.memory.migrate import head, migrate
+from services.memory.migrate import head, migrate, revision_of
 from services.memory.schema import metadata
 from tests.serving import refused
 from tests.support.conversations import connection
@@ -42,6 +44,15 @@ async def test_the_command_migrates_once_and_tells_what_it_found(database: Urls)
         (0, f"schema: {head()}, nothing to do\n", ""),
         (0, f"schema: {head()}, this version: {head()}\n", ""),
     ]
+
+
+async def test_a_role_that_does_not_exist_is_named_and_nothing_is_migrated(database: Urls, tmp_path: Path) -> None:
+    missing = Stack("postgres-folder", tmp_path, replace(database, service=database.service.replace("//", "//no_")))
+    with pytest.raises(
+        FailedPrecondition, match="E3RG_MEMORY_DATABASE_URL: the role 'no_.*' does not exist; create it"
+    ):
+        await migrate(missing.settings())
+    assert await revision_of(missing.settings()) == ""
 
 
 async def test_without_the_role_that_is_to_be_granted_its_rights_nothing_is_migrated(database: Urls) -> None:

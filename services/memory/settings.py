@@ -95,6 +95,14 @@ class DatabaseSettings(BaseSettings):
     def _complete(self) -> "DatabaseSettings":
         if self.migration_url.get_secret_value() and not self.database_url.get_secret_value():
             raise ValueError("E3RG_MEMORY_DATABASE_URL: missing; name the role that E3RG_MEMORY_MIGRATION_URL serves")
+        mine, owners = (
+            (each.get_backend_name(), each.database or each.username) for each in (self.url, self.owner_url)
+        )
+        if mine != owners:
+            problem = (
+                f"its database is {owners[1]!a}, that of E3RG_MEMORY_DATABASE_URL is {mine[1]!a}; name the same one"
+            )
+            raise ValueError(f"E3RG_MEMORY_MIGRATION_URL: {problem}")
         if self.s3_endpoint and not self.s3_bucket:
             raise ValueError("E3RG_MEMORY_S3_BUCKET: missing; name the bucket at E3RG_MEMORY_S3_ENDPOINT")
         if self.s3_bucket and not self.s3_endpoint:

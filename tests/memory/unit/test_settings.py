@@ -39,6 +39,10 @@ def told(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> str:
             "E3RG_MEMORY_MIGRATION_URL: its sslmode is 'bogus'; use one of: disable, allow, prefer,",
         ),
         ({"MIGRATION_URL": "oracle://me:hidden@db"}, "E3RG_MEMORY_MIGRATION_URL: its scheme is 'oracle'"),
+        (
+            {"DATABASE_URL": "postgresql://me:hidden@bouncer:6432/a", "MIGRATION_URL": "postgresql://me:hidden@db/b"},
+            "E3RG_MEMORY_MIGRATION_URL: its database is 'b', that of E3RG_MEMORY_DATABASE_URL is 'a'; name the same one",
+        ),
         ({"DATABASE_CONNECTIONS": "0"}, "E3RG_MEMORY_DATABASE_CONNECTIONS"),
         ({"DATABASE_TIMEOUT_S": "0"}, "E3RG_MEMORY_DATABASE_TIMEOUT_S"),
         ({"CACHE_KEEP_S": "0"}, "E3RG_MEMORY_CACHE_KEEP_S"),
@@ -65,3 +69,10 @@ def test_secrets_are_not_told_with_the_settings() -> None:
         database_url="postgresql://me:hidden@db/memory",  # type: ignore[arg-type]
     )
     assert "hidden" not in f"{settings!r} {settings.url!r} {settings.url} {settings.owner_url}"
+
+
+def test_the_service_may_reach_the_database_by_another_host_than_the_migration() -> None:
+    settings = MemorySettings.model_validate(
+        {"database_url": "postgresql://me@bouncer:6432/a", "migration_url": "postgresql://owner@db/a"}
+    )
+    assert (settings.url.host, settings.owner_url.host) == ("bouncer", "db")

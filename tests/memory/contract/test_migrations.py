@@ -49,7 +49,7 @@ async def test_the_command_migrates_once_and_tells_what_it_found(database: Urls)
 async def test_a_role_that_does_not_exist_is_named_and_nothing_is_migrated(database: Urls, tmp_path: Path) -> None:
     missing = Stack("postgres-folder", tmp_path, replace(database, service=database.service.replace("//", "//no_")))
     with pytest.raises(
-        FailedPrecondition, match="E3RG_MEMORY_DATABASE_URL: the role 'no_.*' does not exist; create it"
+        FailedPrecondition, match=r"E3RG_MEMORY_DATABASE_URL: the role 'no_.*' does not exist; create it"
     ):
         await migrate(missing.settings())
     assert await revision_of(missing.settings()) == ""

@@ -41,7 +41,7 @@ def told(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> str:
         ({"MIGRATION_URL": "oracle://me:hidden@db"}, "E3RG_MEMORY_MIGRATION_URL: its scheme is 'oracle'"),
         (
             {"DATABASE_URL": "postgresql://me:hidden@bouncer:6432/a", "MIGRATION_URL": "postgresql://me:hidden@db/b"},
-            "E3RG_MEMORY_MIGRATION_URL: its database is 'b', that of E3RG_MEMORY_DATABASE_URL is 'a'; name the same one",
+            "E3RG_MEMORY_MIGRATION_URL: its database is 'b', that of E3RG_MEMORY_DATABASE_URL is 'a'; name",
         ),
         ({"DATABASE_CONNECTIONS": "0"}, "E3RG_MEMORY_DATABASE_CONNECTIONS"),
         ({"DATABASE_TIMEOUT_S": "0"}, "E3RG_MEMORY_DATABASE_TIMEOUT_S"),

@@ -12,6 +12,8 @@ from services.memory.session import Session, by
 from services.memory.storage import Storage
 
 MARK = "store"
+_TRIALS = ("parts/", "probe/")
+"""Objects of replicas that start beside, and try the storage."""
 
 
 async def check_pair(storage: Storage) -> None:
@@ -31,10 +33,12 @@ async def check_pair(storage: Storage) -> None:
 
     is_new, begun_s, names_any = await storage.write("", work)
     mark = f"{begun_s!r}\n".encode()
+    # Before the mark is read: a replica that starts beside writes its mark before its objects.
+    has_objects = await _has_objects(storage)
     found = await storage.media.read(MARK)
     if found == mark:
         return
-    if found is None and (is_new or not names_any) and (names_any or not await _has_objects(storage)):
+    if found is None and (is_new if names_any else not has_objects):
         await storage.media.put(MARK, mark)
         return
     problem = f"its object {MARK!r} says {found!r}" if found else f"it has no object {MARK!r}"
@@ -47,6 +51,6 @@ async def check_pair(storage: Storage) -> None:
 
 async def _has_objects(storage: Storage) -> bool:
     async for entries in storage.media.list(""):
-        if entries:
+        if any(each.key != MARK and not each.key.startswith(_TRIALS) for each in entries):
             return True
     return False

@@ -262,4 +262,4 @@ async def test_a_bank_that_the_wheel_does_not_know_is_refused_with_the_field(
         with refused(grpc.StatusCode.INVALID_ARGUMENT, f"emotion_bank.{field}: ") as refusal:
             await stubs.identities.PutEmotionBank(bank(**changes))
         assert (refusal.value.details() or "").isascii()
-        assert set(await kept(stubs, embedded)) <= {"tenants"}
+        assert set(await kept(stubs, embedded)) <= {"tenants", "tasks"}

@@ -18,6 +18,9 @@ _PARAMETERS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Parameters that a URL of each engine may have, and their values; empty for any."""
 
+KEY_BYTES_MIN = 16
+"""Shortest key for pseudonyms: with a shorter one names could be guessed."""
+
 
 class DatabaseSettings(BaseSettings):
     """The database and the object storage."""
@@ -138,6 +141,17 @@ class MemorySettings(DatabaseSettings, ServiceSettings):
     """Seconds that anything is cached; nothing older stands in for a database that is away."""
     pseudonym_key_file: Path | None = None
     """File with the key, of 16 bytes or more, by which research exports name users; without it there are none."""
+
+    @field_validator("pseudonym_key_file")
+    @classmethod
+    def _holding_a_key(cls, file: Path | None) -> Path | None:
+        try:
+            size = len(file.read_bytes().strip()) if file else KEY_BYTES_MIN
+        except OSError as error:
+            raise ValueError(f"{file} cannot be read: {error.strerror}") from None
+        if size < KEY_BYTES_MIN:
+            raise ValueError(f"the key in {file} has {size} bytes; make one of {KEY_BYTES_MIN} or more")
+        return file
 
     def pseudonym_key(self) -> bytes:
         """Return the key for pseudonyms; empty without a file that can be read."""

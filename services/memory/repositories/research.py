@@ -29,6 +29,7 @@ from services.memory.repositories.conversations import Conversations, size_of, w
 from services.memory.repositories.pages import page_of
 from services.memory.schema import conversations, identities, ratings, turns, users
 from services.memory.session import Session, by, read_as
+from services.memory.settings import KEY_BYTES_MIN
 from services.memory.storage import Storage, reading, writing
 
 BUCKET_S_MIN, COUNTS_MAX = 60.0, 10_000
@@ -36,9 +37,6 @@ BUCKET_S_MIN, COUNTS_MAX = 60.0, 10_000
 
 EXPORTED_AT_ONCE = 500
 """Turns of an export that one transaction reads."""
-
-KEY_BYTES_MIN = 16
-"""Shortest key for pseudonyms: with a shorter one names could be guessed."""
 
 SCALES = ("expressiveness", "consistency", "naturalness")
 HEADER = (

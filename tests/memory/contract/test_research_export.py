@@ -142,9 +142,9 @@ async def test_without_a_key_nothing_is_exported(
     embedded: Stack, tmp_path: Path, content: bytes | None, is_named: bool
 ) -> None:
     file = tmp_path / "key"
-    if content is not None:
-        file.write_bytes(content)
+    file.write_bytes(b"0123456789abcdef")
     async with serving(embedded.settings(pseudonym_key_file=file if is_named else None)) as stubs:
+        file.unlink() if content is None else file.write_bytes(content)
         await stubs.add(parts(header(uses=RESEARCH)))
         await remember(stubs, 1)
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "E3RG_MEMORY_PSEUDONYM_KEY_FILE"):

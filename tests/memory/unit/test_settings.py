@@ -43,6 +43,11 @@ def told(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> str:
             {"DATABASE_URL": "postgresql://me:hidden@bouncer:6432/a", "MIGRATION_URL": "postgresql://me:hidden@db/b"},
             "E3RG_MEMORY_MIGRATION_URL: its database is 'b', that of E3RG_MEMORY_DATABASE_URL is 'a'; name",
         ),
+        (
+            {"PSEUDONYM_KEY_FILE": "/nowhere/key"},
+            "E3RG_MEMORY_PSEUDONYM_KEY_FILE: /nowhere/key cannot be read: No such file or directory",
+        ),
+        ({"PSEUDONYM_KEY_FILE": "/dev/null"}, "the key in /dev/null has 0 bytes; make one of 16 or more"),
         ({"DATABASE_CONNECTIONS": "0"}, "E3RG_MEMORY_DATABASE_CONNECTIONS"),
         ({"DATABASE_TIMEOUT_S": "0"}, "E3RG_MEMORY_DATABASE_TIMEOUT_S"),
         ({"CACHE_KEEP_S": "0"}, "E3RG_MEMORY_CACHE_KEEP_S"),

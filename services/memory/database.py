@@ -281,6 +281,9 @@ def _drop_read_only(context: ExceptionContext) -> None:
 
 def _with_password(file: Path) -> Callable[[Any, Any, list[Any], dict[str, Any]], None]:
     def connect(_: Any, __: Any, ___: list[Any], parameters: dict[str, Any]) -> None:
-        parameters["password"] = file.read_text("utf-8").strip()  # At each connection: it may have been rotated.
+        try:
+            parameters["password"] = file.read_text("utf-8").strip()  # At each connection: it may have been rotated.
+        except OSError as error:
+            raise OSError(f"E3RG_MEMORY_DATABASE_PASSWORD_FILE: {file}: {error.strerror}") from error
 
     return connect

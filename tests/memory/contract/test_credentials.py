@@ -75,6 +75,16 @@ async def test_a_password_that_is_rotated_counts_from_the_next_connection_on_and
     assert not [secret for secret in (password, "rotated-once", "rotated-twice", url) if secret in log.text]
 
 
+async def test_a_password_file_that_is_missing_is_named_with_its_variable(relational: Stack, tmp_path: Path) -> None:
+    assert relational.urls
+    _, _, url = split(relational.urls.service)
+    settings = relational.settings(database_url=url, database_password_file=tmp_path / "missing")
+    async with serving(settings, is_opened=False) as stubs:
+        assert stubs.upkeep
+        with pytest.raises(NotReady, match=f"E3RG_MEMORY_DATABASE_PASSWORD_FILE: {tmp_path}/missing: No such file"):
+            await stubs.upkeep.open_once()
+
+
 async def test_a_password_in_the_url_is_never_told(relational: Stack) -> None:
     assert relational.urls
     _, password, _ = split(relational.urls.service)

@@ -92,8 +92,10 @@ async def import_store(memory: Memory, source: str, settings: MemorySettings) ->
         source: The old folder, or the name of the old bucket at the endpoint of the settings.
         settings: Of the memory.
     """
-    if Path(source).is_dir():
-        store = Store(FolderBlobs(Path(source) / "objects"))
+    if (objects := Path(source) / "objects").is_dir():
+        store = Store(FolderBlobs(objects))
+    elif Path(source).is_dir():
+        raise FailedPrecondition(f"--from: {source} holds no store of layout 2: it has no folder 'objects'")
     elif settings.s3_endpoint:
         store = Store(S3Blobs(settings.model_copy(update={"s3_bucket": source, "s3_create_bucket": False})))
     else:

@@ -152,7 +152,9 @@ class S3Blobs:
                 if error.code in _FULL or error.response.status == 507:
                     problem = f"is full ({error.code}); nothing of this call is kept; erase something or make room"
                     raise Overloaded(f"the object storage at {self._place} {problem}", None) from error
-                problem = f"refuses {what} ({error.code}): {_REMEDIES.get(error.code or '', 'its log says why')}"
+                is_made = error.code == "NoSuchBucket" and self._settings.s3_create_bucket
+                remedy = "start the service, which makes it" if is_made else _REMEDIES.get(error.code or "")
+                problem = f"refuses {what} ({error.code}): {remedy or 'its log says why'}"
                 is_last = attempt == ATTEMPTS or error.response.status < 500
                 cause: Exception = error
             # SyntaxError: an answer that is no XML.

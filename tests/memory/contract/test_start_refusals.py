@@ -11,9 +11,12 @@ import pytest
 from minio.commonconfig import ENABLED
 from minio.versioningconfig import SUSPENDED, VersioningConfig
 
+from services.common.errors import FailedPrecondition, NotReady
+from services.memory.layout_2 import import_store
 from services.memory.migrate import head, migrate
+from services.memory.s3 import S3Blobs
 from tests.serving import refused
-from tests.support.memory import Log, green, process_of, program
+from tests.support.memory import Log, green, process_of, program, serving
 from tests.support.object_store import ObjectStore
 from tests.support.postgres import Urls
 from tests.support.stacks import Stack, client_of
@@ -139,6 +142,21 @@ async def test_a_bucket_that_refuses_keeps_a_service_red_and_it_stops_in_peace(
         with refused(UNAVAILABLE, text):
             await stubs.recall()
     assert s3.secret_key not in log.text
+
+
+async def test_a_bucket_that_the_service_will_make_is_told_as_such(s3: ObjectStore, tmp_path: Path) -> None:
+    stack = Stack("sqlite-s3", tmp_path / "memory", bucket=replace(s3.bucket(), name="not-made-yet"))
+    with pytest.raises(NotReady, match=r"\(NoSuchBucket\): start the service, which makes it"):
+        list(S3Blobs(stack.settings(s3_create_bucket=True)).list(""))
+
+
+@pytest.mark.parametrize("name", ["", "memory"])
+async def test_a_folder_without_a_store_of_before_is_not_imported(embedded: Stack, name: str) -> None:
+    settings = embedded.settings()
+    async with serving(settings) as stubs:
+        assert stubs.inside
+        with pytest.raises(FailedPrecondition, match=r"--from: .* holds no store of layout 2"):
+            await anext(import_store(stubs.inside, str(embedded.folder.parent / name), settings))
 
 
 async def test_a_bucket_that_lacks_is_made_where_that_is_allowed(s3: ObjectStore, tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+{{/* The Jobs, by name, as YAML. `suffix` makes a new Job where the old one was asked for something else: a Job cannot be
+     changed. `hooks` are those of Helm. */}}
+{{- define "e3rg.jobs" -}}
+{{- if not .Values.weights.existingClaim }}
+weights:
+  image: {{ include "e3rg.image" (list . "weights") }}
+  suffix: -{{ include "e3rg.weightsMark" . }}
+  command:
+    - sh
+    - -euc
+    - |
+      python -m models --to /models {{- if .Values.weights.mirrorClaim }} --mirror /mirror{{ end }}
+      {{- range .Values.weights.models }} --with {{ . }}{{ end }}
+      {{- range .Values.weights.acceptLicences }} --accept-licence {{ . }}{{ end }}
+      touch /models/.complete-{{ include "e3rg.weightsMark" . }}
+  env: {{ toJson .Values.weights.env }}
+  memory: 1Gi
+  seconds: 3600
+  mounts:
+    - {name: models, mountPath: /models}
+    {{- if .Values.weights.mirrorClaim }}
+    - {name: mirror, mountPath: /mirror, readOnly: true}
+    {{- end }}
+  volumes:
+    - {name: models, persistentVolumeClaim: {claimName: {{ include "e3rg.weightsClaim" . }}}}
+    {{- with .Values.weights.mirrorClaim }}
+    - {name: mirror, persistentVolumeClaim: {claimName: {{ . }}}}
+    {{- end }}
+{{- end }}
+migrate:
+  image: {{ include "e3rg.image" (list . "memory") }}
+  # On an upgrade before the new replicas. On an installation no hook: one before it would precede the bundled database,
+  # and `--wait` would hold one after it back until the memory is ready, which waits for the schema.
+  {{- if .Release.IsUpgrade }}
+  hooks: pre-upgrade
+  {{- else }}
+  suffix: -first
+  {{- end }}
+  command: [sh, -c, "until python -m services.memory migrate; do sleep 2; done"]
+  env:
+    {{- range $key, $value := include "e3rg.storage" (list . "migrate") | fromYaml }}
+    E3RG_MEMORY_{{ $key }}: {{ $value | quote }}
+    {{- end }}
+  memory: 512Mi
+  seconds: 900
+{{- if eq .Values.objectStore.mode "bundled" }}
+bucket:
+  image: {{ include "e3rg.image" (list . "memory") }}
+  suffix: -{{ list .Values.objectStore.bucket .Values.objectStore.bundled (include "e3rg.image" (list . "memory")) | toJson | sha256sum | trunc 10 }}
+  command: [sh, -c, "until python /scripts/bucket.py; do sleep 2; done"]
+  env:
+    ENDPOINT: {{ include "e3rg.name" (list . "store") }}:{{ include "e3rg.port" (list . "store") }}
+    BUCKET: {{ .Values.objectStore.bucket }}
+  memory: 256Mi
+  seconds: 900
+  mounts:
+    - {name: scripts, mountPath: /scripts, readOnly: true}
+  volumes:
+    - {name: scripts, configMap: {name: {{ include "e3rg.name" (list . "bucket") }}}}
+{{- end }}
+{{- end }}
+
+{{/* The CronJobs of the bundled database, by name, as YAML. */}}
+{{- define "e3rg.cronJobs" -}}
+{{- $backup := .Values.database.bundled.backup -}}
+{{- if and (eq .Values.database.mode "bundled") $backup.schedule }}
+backup:
+  schedule: {{ $backup.schedule | quote }}
+  uses: [backup-password]
+  env: {KEEP: {{ $backup.keep | quote }}}
+restore:
+  # Never by itself: `kubectl create job --from=cronjob/…-restore`.
+  schedule: "0 0 1 1 *"
+  suspend: true
+  uses: [admin-password]
+  env: {FILE: {{ $backup.restoreFile | quote }}}
+{{- end }}
+{{- end }}

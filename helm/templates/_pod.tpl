@@ -1,0 +1,80 @@
+{{/* What every pod has, so that it passes the standard `restricted`: (dict "root" $ "account" name "user" 10001). */}}
+{{- define "e3rg.pod" -}}
+serviceAccountName: {{ include "e3rg.name" (list .root .account) }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: {{ .user | default 10001 }}
+  runAsGroup: {{ .user | default 10001 }}
+  fsGroup: {{ .user | default 10001 }}
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* The same for every container. */}}
+{{- define "e3rg.container" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Keeps a component's pods apart, where there is room: (list $ component). */}}
+{{- define "e3rg.spread" -}}
+{{- $root := index . 0 -}}
+topologySpreadConstraints:
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "e3rg.selector" $ | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+  {{- end }}
+{{- end }}
+
+{{/* Priority class of a pod: (list $ "core"). */}}
+{{- define "e3rg.priority" -}}
+{{- if (index . 0).Values.priority.create }}
+priorityClassName: {{ include "e3rg.priorityClass" . }}
+{{- end }}
+{{- end }}
+
+{{/* Volumes of Secrets for a role, and where they are mounted: (list $ role). */}}
+{{- define "e3rg.secretVolumes" -}}
+{{- range $folder, $secret := include "e3rg.secrets" . | fromYaml }}
+- name: {{ $folder }}
+  secret:
+    secretName: {{ $secret.name }}
+    defaultMode: 0440
+    items:
+      {{- range $secret.keys }}
+      - {key: {{ . }}, path: {{ . }}}
+      {{- end }}
+{{- end }}
+{{- end }}
+{{- define "e3rg.secretMounts" -}}
+{{- range $folder, $_ := include "e3rg.secrets" . | fromYaml }}
+- {name: {{ $folder }}, mountPath: /secrets/{{ $folder }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Claim that holds the weights. */}}
+{{- define "e3rg.weightsClaim" -}}
+{{- .Values.weights.existingClaim | default (include "e3rg.name" (list . "weights")) -}}
+{{- end }}
+
+{{/* File that the weights' Job writes last; it names what the Job was asked for. */}}
+{{- define "e3rg.weightsMark" -}}
+{{- $weights := .Values.weights -}}
+{{- $asked := list (include "e3rg.image" (list . "weights")) $weights.models $weights.mirrorClaim $weights.env -}}
+{{- toJson $asked | sha256sum | trunc 10 -}}
+{{- end }}

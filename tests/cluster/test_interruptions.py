@@ -1,0 +1,46 @@
+"""Turns go on while pods go: rolling restarts, killed pods."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from client import Client
+from tests.cluster.test_installation import COMPONENTS
+from tests.support.cluster import Cluster
+from tests.support.turns_under_load import turn, under_load
+
+
+def test_every_deployment_is_restarted_under_load_and_no_turn_fails(
+    cluster: Cluster, release: str, address: str
+) -> None:
+    selector = f"--selector=app.kubernetes.io/instance={release}"
+    before = {name for component in COMPONENTS for name in cluster.pods(release, component)}
+    with under_load(address) as load:
+        load.wait_for(1)
+        cluster.kubectl("rollout", "restart", "deployment", selector)
+        for component in COMPONENTS:
+            cluster.kubectl("rollout", "status", f"deployment/{release}-{component}", "--timeout=240s")
+        load.wait_for(2)
+    after = {name for component in COMPONENTS for name in cluster.pods(release, component)}
+    assert not before & after
+    assert [outcome for outcome in load.outcomes if not outcome.is_whole] == []
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_pod_that_is_killed_in_a_turn_ends_neither_the_service_nor_later_turns(
+    cluster: Cluster, release: str, address: str, client: Client, component: str
+) -> None:
+    (pod, *others) = cluster.pods(release, component)
+    assert others
+    begun = threading.Event()
+    with ThreadPoolExecutor() as pool, Client(address) as connected:
+        running = pool.submit(turn, connected, begun)
+        assert begun.wait(60)
+        cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+        outcome = running.result()
+    # The turn may have been in that very pod: then it ends at once, with an error, or goes on without its part.
+    assert outcome.is_whole or outcome.error or outcome.degraded, outcome
+    later = turn(client)
+    assert later.is_whole, later
+    cluster.wait("the pod is replaced", lambda: len(cluster.pods(release, component)) == 1 + len(others))

@@ -1,0 +1,34 @@
+"""A dump brings back what was lost after it."""
+
+from client import Client
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from tests.support.cluster import Cluster
+
+
+def _job(cluster: Cluster, release: str, name: str) -> str:
+    """Run a CronJob of the release once; return what it prints."""
+    cluster.kubectl("create", "job", f"{name}-now", f"--from=cronjob/{release}-{name}")
+    cluster.kubectl("wait", f"job/{name}-now", "--for=condition=Complete", "--timeout=120s")
+    output = cluster.kubectl("logs", f"job/{name}-now")
+    cluster.kubectl("delete", "job", f"{name}-now")
+    return output
+
+
+def _turns(client: Client) -> list[str]:
+    return [turn.user_text for turn in client.turns.all("anna", "backup")]
+
+
+def test_a_restored_dump_has_what_was_erased_after_it(cluster: Cluster, release: str, client: Client) -> None:
+    header = pb.RespondHeader(text="Remember this.", identity="anna", conversation="backup", output=pb.OUTPUT_TEXT)
+    assert list(client.respond(header))
+    assert "Remember this." in _turns(client)
+    assert ".dump" in _job(cluster, release, "backup")
+    (database,) = cluster.pods(release, "database")
+    cluster.kubectl("exec", database, "--", "psql", "-U", "postgres", "-d", "e3rg", "-c", "DELETE FROM turns")
+    memory = f"deployment/{release}-memory"
+    cluster.kubectl("scale", memory, "--replicas=0")
+    cluster.wait("the memory is gone", lambda: not cluster.pods(release, "memory"))
+    assert "restored" in _job(cluster, release, "restore")
+    cluster.kubectl("scale", memory, "--replicas=2")
+    cluster.kubectl("rollout", "status", memory, "--timeout=240s")
+    assert "Remember this." in _turns(client)

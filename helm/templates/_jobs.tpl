@@ -9,7 +9,7 @@ weights:
     - sh
     - -euc
     - |
-      python -m models --to /models {{- if .Values.weights.mirrorClaim }} --mirror /mirror{{ end }}
+      python3 -m models --to /models {{- if .Values.weights.mirrorClaim }} --mirror /mirror{{ end }}
       {{- range .Values.weights.models }} --with {{ . }}{{ end }}
       {{- range .Values.weights.acceptLicences }} --accept-licence {{ . }}{{ end }}
       touch /models/.complete-{{ include "e3rg.weightsMark" . }}

@@ -13,7 +13,7 @@ VALUES = (CHART / "values.yaml").read_text("utf-8")
 
 
 def test_the_registry_is_demanded_and_the_error_says_how_to_push() -> None:
-    with pytest.raises(Refused, match=r"(?s)/image/registry.*make images.*podman push.*--set image.registry="):
+    with pytest.raises(Refused, match=r"(?s)/image/registry.*make images push REGISTRY=.*--set image.registry="):
         rendered(registry="")
 
 

@@ -6,6 +6,7 @@ Environment:
     E3RG_TEST_GATEWAY: `NAMESPACE/NAME=HOST:PORT`, a Gateway and where its HTTP listener answers; without it the tests
         forward a port.
     E3RG_TEST_VALUES: More values files, separated by spaces.
+    E3RG_TEST_KEEP: Leave the release and its namespace for the next run.
 """
 
 import os
@@ -49,6 +50,10 @@ def cluster() -> Iterator[Cluster]:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     here.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
     yield here
+    if os.environ.get("E3RG_TEST_KEEP"):
+        return
+    # First: while pods have time to stop, a namespace is looked at again after half of that time only.
+    here.kubectl("delete", "cronjobs,jobs,deployments,statefulsets,pods", "--all", "--timeout=180s")
     here.kubectl("delete", "namespace", NAMESPACE, "--timeout=180s")
 
 
@@ -75,7 +80,8 @@ def wheels(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
 def release(cluster: Cluster, wheels: str) -> str:
     """The name of a release, all of whose pods are ready."""
     assert wheels
-    cluster.helm("install", RELEASE, str(CHART), *arguments(*route()), "--wait", "--wait-for-jobs", "--timeout=8m")
+    install = ("upgrade", "--install", RELEASE, str(CHART), *arguments(*route()))
+    cluster.helm(*install, "--wait", "--wait-for-jobs", "--timeout=8m")
     return RELEASE
 
 

@@ -24,7 +24,20 @@ def test_a_restored_dump_has_what_was_erased_after_it(cluster: Cluster, release:
     assert "Remember this." in _turns(client)
     assert ".dump" in _job(cluster, release, "backup")
     (database,) = cluster.pods(release, "database")
-    cluster.kubectl("exec", database, "--", "psql", "-U", "postgres", "-d", "e3rg", "-c", "DELETE FROM turns")
+    cluster.kubectl(
+        "exec",
+        database,
+        "--",
+        "psql",
+        "-h",
+        "/var/run/postgresql",
+        "-U",
+        "postgres",
+        "-d",
+        "e3rg",
+        "-c",
+        "DELETE FROM turns",
+    )
     memory = f"deployment/{release}-memory"
     cluster.kubectl("scale", memory, "--replicas=0")
     cluster.wait("the memory is gone", lambda: not cluster.pods(release, "memory"))

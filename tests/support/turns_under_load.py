@@ -57,7 +57,8 @@ def turn(client: Client, on_event: "threading.Event | None" = None, text: str = 
                 case "video":
                     outcome.video_bytes += len(event.video.content)
                 case "degraded":
-                    outcome.degraded.append(f"{event.degraded.stage}: {event.degraded.dropped}")
+                    degraded = event.degraded
+                    outcome.degraded.append(f"{degraded.stage}: {degraded.dropped}: {degraded.reason}")
     except ClientError as error:
         outcome.error = str(error)
     if on_event:

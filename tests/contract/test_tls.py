@@ -12,6 +12,8 @@ import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import ValidationError
 
+from client import Client, ClientError
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from services.common import clients, server
 from services.common.replicas import RESOLVE_S
 from services.common.settings import ServiceSettings
@@ -64,6 +66,15 @@ async def answer(request: bytes, context: Any) -> bytes:
 def register(to: Any) -> None:
     handlers = {"Ask": grpc.unary_unary_rpc_method_handler(answer, bytes, bytes)}
     to.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x", handlers),))
+
+
+def gateway(to: Any) -> None:
+    async def status(request: bytes, context: Any) -> bytes:
+        return pb.GetStatusResponse(services=[pb.ServiceStatus(name="orchestrator")]).SerializeToString()
+
+    handlers = {"GetStatus": grpc.unary_unary_rpc_method_handler(status, bytes, bytes)}
+    name = pb.DESCRIPTOR.services_by_name["OrchestratorService"].full_name
+    to.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
 
 
 async def serving(stack: AsyncExitStack, settings: ServiceSettings) -> server.Running:
@@ -134,6 +145,21 @@ async def test_a_key_without_its_certificate_leaves_the_last_pair_in_use(
     running = await serving(stack, ours.settings())
     ours.authority.issue_cert("127.0.0.1").private_key_pem.write_to_path(ours.key)
     assert await ask(stack, running, loopback(tls_ca_file=ours.ca)) == b"answer"
+
+
+async def test_the_client_reaches_a_gateway_by_tls_and_no_other(
+    stack: AsyncExitStack, ours: Authority, theirs: Authority
+) -> None:
+    running = await stack.enter_async_context(server.running("x", "test", ours.settings()))
+    running.serve(gateway)
+
+    def status(authority: Authority) -> list[pb.ServiceStatus]:
+        with Client(f"localhost:{running.port}", ca_file=authority.ca) as client:
+            return client.status()
+
+    assert [each.name for each in await asyncio.to_thread(status, ours)] == ["orchestrator"]
+    with pytest.raises(ClientError, match=r"UNAVAILABLE: .*CERTIFICATE_VERIFY_FAILED"):
+        await asyncio.to_thread(status, theirs)
 
 
 async def test_probes_without_tls_have_a_port_with_nothing_but_health(stack: AsyncExitStack, ours: Authority) -> None:

@@ -113,7 +113,7 @@ async def test_a_memory_that_cannot_keep_a_fitted_voice_costs_nothing_but_the_fi
 
 @pytest.mark.parametrize("method", ["GetDerived", "PutDerived"])
 async def test_a_memory_that_is_silent_over_a_fitted_voice_costs_no_turn(start: Start, cast: Cast, method: str) -> None:
-    cast.turn_deadline_s = 2.5
+    cast.turn_deadline_s = 6.0
     stub = await start()
     cast.memory.before = gate = Gate(method)
     turn = await respond(stub, header(output=pb.OUTPUT_AUDIO))

@@ -171,7 +171,7 @@ async def test_a_folder_that_is_moved_is_not_made_anew_and_has_all_when_it_is_ba
                 await call()
         with refused(UNAVAILABLE, "the memory's database refuses"):
             # More at once than there are open connections.
-            await asyncio.gather(*(stubs.recall() for _ in range(20)))
+            await asyncio.gather(*(stubs.recall() for _ in range(200)))
         assert stubs.upkeep
         with pytest.raises(Exception, match=r"cannot be used|refuses"):
             await stubs.upkeep.delete_orphans()

@@ -132,12 +132,13 @@ async def check_full_database(stack: Stack, disk: Path) -> None:
 
         expected = [sorted(f"turn-{number}" for number in range(kept) if number % 3 == person) for person in range(3)]
         assert [await listed(person) for person in range(3)] == expected
-        with refused(EXHAUSTED, "nothing of this call is kept, reads go on; make room on it"):
-            await say(kept)
+        # A vacuum may have made room for a few more meanwhile.
+        first = kept
+        kept += await fill(lambda number: say(first + number), "nothing of this call is kept, reads go on; make room")
         assert (await stubs.recall(person="person-0")).stale_s == 0
         grow(disk)
         await say(kept)
-        assert len(await listed(kept % 3)) == len(expected[kept % 3]) + 1
+        assert len(await listed(kept % 3)) == len(range(kept % 3, kept + 1, 3))
         assert await erase(stubs, "person-0")
         assert await listed(0) == []
 

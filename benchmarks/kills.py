@@ -42,9 +42,11 @@ KILLS = (
     ("tts", "text"),
     ("tts", "audio"),
     ("video", "audio"),
+    ("tts", "audio 4"),
     ("video", "video"),
+    ("video", "video 5"),
 )
-"""The stage that is killed, and the event at which: its first, or `begin` when the message is sent."""
+"""The stage that is killed, and the event at which: its first or the one with the number, `begin` when all begins."""
 TEXTS = ("I failed my driving test again.", "They gave the job to someone else.", "We won the final!")
 LOOK_S = 2.0
 """Longest wait for a call in progress."""
@@ -156,7 +158,8 @@ def run(turns: int, folder: Path) -> int:
                     killer.begin()
                 for event in answers(client, number):
                     events.append(event)
-                    if killer and event.WhichOneof("event") == at:
+                    kind, _, nth = at.partition(" ")
+                    if killer and sum(each.WhichOneof("event") == kind for each in events) == int(nth or 1):
                         killer.begin()
                 problem = problem_of(events)
             except ClientError as error:

@@ -76,6 +76,8 @@ class Cast:
     """Other than by default: every vote is then on the record that a test reads."""
     history_turns_max: int = 40
     turn_deadline_s: float = 20.0
+    turn_deadline_max_s: float = 0.0
+    """As the other when 0."""
     stage_idle_s: float = 15.0
     heartbeat_s: float = 5.0
     """Of the door, to the memory, while a file is looked at."""
@@ -206,7 +208,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             video=stages.Video(await to("video")),
             wheel=cast.wheel("orchestrator"),
             turn_deadline_s=cast.turn_deadline_s,
-            turn_deadline_max_s=cast.turn_deadline_s,
+            turn_deadline_max_s=cast.turn_deadline_max_s or cast.turn_deadline_s,
             history_turns=4,
             stage_idle_s=cast.stage_idle_s,
         )

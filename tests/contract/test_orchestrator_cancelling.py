@@ -59,6 +59,18 @@ async def test_a_turn_that_takes_too_long_is_given_up_and_its_stages_stop(
     assert gate.came == 2
 
 
+async def test_a_turn_gets_what_its_caller_allows_and_the_default_of_one_who_sets_no_deadline(
+    start: Start, cast: Cast
+) -> None:
+    cast.turn_deadline_s, cast.turn_deadline_max_s = 0.5, 60.0
+    stub = await start()
+    assert (await respond(stub, header(), timeout_s=20)).done.text
+    cast.lead.before = gate = Gate("write", after=1)
+    with refused(grpc.StatusCode.DEADLINE_EXCEEDED, "the turn took longer than 0.5 s; at most 60 s may be allowed"):
+        [event async for event in stub.Respond(iter([header()]))]
+    gate.open()
+
+
 async def test_the_callers_deadline_ends_the_turn(stub: "Stub", cast: Cast, calls: CallLog) -> None:
     cast.lead.before = gate = Gate("write")
     with refused(grpc.StatusCode.DEADLINE_EXCEEDED):

@@ -35,9 +35,9 @@ RETRY_S_MIN, RETRY_S_MAX = 0.25, 1.0
 """Pauses before a segment is sent again where waiting helps: another replica may be free long before the one that
 refused it, or come back."""
 TRIES_MAX = 8
-"""How often a segment is sent when waiting does not help, only another replica."""
+"""Maximum attempts for a segment where waiting does not help, only another replica."""
 FAILURES_MAX = 1
-"""How often a replica may fail or hang over a segment; the next time, it is the segment's own fault."""
+"""Maximum failures or hangs over a segment; the next one is the segment's own fault."""
 
 
 @dataclass

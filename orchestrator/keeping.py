@@ -21,7 +21,7 @@ RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
 TRY_S_MIN = 0.25
 """Nobody tries again who would get less: the answer would not come, and the reason be lost."""
 TIMINGS_S_MAX = 2.0
-"""So long, at most, is tried to keep how long the stages took: the reply was heard by then, and `done` waits."""
+"""Time limit for keeping the timings of a turn: the reply was heard by then, and `done` waits."""
 VOTE_RECORD_BYTES_MAX = 64 << 10
 CLIP_BYTES_MAX = 64 << 20
 WAV_HEADER_BYTES = 44
@@ -254,7 +254,7 @@ _PARTS: dict[str, Callable[[understanding.UnderstandResponse], None]] = {
     "text": lambda record: record.ClearField("text"),
     "votes": lambda record: record.record.ClearField("votes"),
 }
-"""What is left out of a vote record, in this order."""
+"""Parts to leave out of a vote record that is too large, in this order."""
 
 
 def _wav(samples: bytes, sample_rate_hz: int) -> bytes:

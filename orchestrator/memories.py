@@ -33,7 +33,7 @@ SERVICES: tuple[ServiceDescriptor, ...] = tuple(
     )
 )
 WITHIN = frozenset({"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"})
-"""What only turns do: nobody plants from outside what an avatar remembers, or how its voice was fitted."""
+"""RPCs of turns only: nobody plants from outside what an avatar remembers, or how its voice was fitted."""
 
 
 class Memories:

@@ -39,7 +39,7 @@ DERIVED_TIMEOUT_S = 1.0
 REFERENCES_BYTES_MAX = 128 << 20
 """Room for the references of the identities used last; one may have 16 MiB."""
 REFERENCES_KEEP_S = 60.0
-"""How long a reference is kept here after its last use. Whoever erases an identity is told when no replica holds any of
+"""TTL of a cached reference after its last use. Whoever erases an identity is told when no replica holds any of
 it any more (`Audit.caches_gone_by_s`): the memory counts this in."""
 
 

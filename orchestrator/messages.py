@@ -17,9 +17,9 @@ from services.common.errors import InvalidRequest
 from services.common.media import chunks
 
 RECORDINGS_MAX, RECORDINGS_BYTES_MAX = 8, 16 << 20
-"""What a voice service takes of a voice (`SpeakHeader.voices`)."""
+"""Limits of a voice service for recordings (`SpeakHeader.voices`)."""
 RECALLED_CHARS_MAX = 4000
-"""What a writer takes of something that was said."""
+"""Longest text of an earlier turn that a writer takes."""
 
 
 async def to_understand(
@@ -87,7 +87,7 @@ async def to_speak(
 
 @dataclass(frozen=True)
 class Scene:
-    """What every call for a reply's video says: how the avatar feels, and whose face it is.
+    """Content of every call for a reply's video: the emotion, and the face.
 
     Attributes:
         delivery: The emotion and its class.

@@ -47,9 +47,9 @@ STORED_REPLIES = {
 """Why a writer used a stored reply."""
 
 FAREWELL_S = 0.5
-"""What a turn needs to end well after its film is given up for lack of time."""
+"""Time that a turn needs to end well after its video is given up for lack of time."""
 LAST_WORD_S = 0.25
-"""What it needs of that after the last try to keep something: `done` comes all the same."""
+"""Part of it for the time after the last attempt to keep something: `done` comes all the same."""
 
 Result = TypeVar("Result")
 
@@ -344,7 +344,7 @@ class _Turn:
         self._derived.append(self._start(keeping))
 
     def _left_s(self, farewell_s: float = FAREWELL_S) -> float:
-        """How many seconds a stage may still take so that the turn can end in time, its loss included."""
+        """Return the seconds that a stage may still take so that the turn can end in time, its loss included."""
         allowed_s = self._end_s - time.monotonic()
         remaining_s = rpc.remaining_s()
         return max(0.0, (allowed_s if remaining_s is None else min(allowed_s, remaining_s)) - farewell_s)

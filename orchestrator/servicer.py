@@ -22,7 +22,7 @@ TENANT_DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the services are."""
+    """Addresses of the services."""
 
     understanding: str
     memory: str

@@ -18,10 +18,10 @@ from services.common.tls import TlsFiles, channel_credentials
 KEEPALIVE_TIMEOUT_S = 10
 """A connection whose other end does not answer for so long is closed. One that only lacks a core answers late."""
 _SILENT = "Deadline Exceeded"
-"""What gRPC says of a service that did not say anything."""
+"""Details that gRPC gives a call without an answer."""
 
 _NOT_WRITTEN = "Internal error from Core"
-"""What gRPC says of a call of which a message could not be written."""
+"""Details that gRPC gives a call of which a message could not be written."""
 ENDED_WITHIN_S = 1.0
 """After a message could not be written, the service's own word is there so soon, mostly at once."""
 

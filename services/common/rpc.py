@@ -35,7 +35,7 @@ ALLOW_MORE_KEY = "allow-more-ms"
 
 _trace_id: contextvars.ContextVar[str] = contextvars.ContextVar("trace_id", default="")
 remaining_s = deadline.remaining_s
-"""How long the caller of this call still allows: see there."""
+"""Seconds that the caller of this call still allows: see there."""
 
 
 def trace_id() -> str:

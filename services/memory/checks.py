@@ -47,7 +47,7 @@ _FORMATS = {
     ClipKind.SPEECH: ("a WAV file", rb"RIFF.{4}WAVE"),
     ClipKind.VIDEO: ("an MP4 file", rb".{4}ftyp"),
 }
-"""What each kind of file is, and how it begins."""
+"""Name of each file format, and the pattern of its beginning."""
 
 
 def _matching(what: str) -> Check:

@@ -30,7 +30,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Heard:
-    """What was said, when: `words` as the recogniser has them, from `start_s` to `end_s`."""
+    """A stretch of recognised speech: `words` as the recogniser has them, from `start_s` to `end_s`."""
 
     words: tuple[str, ...]
     start_s: float

@@ -252,7 +252,7 @@ async def compare(counts: list[int], work: float, sentences: int = SENTENCES) ->
 
 
 def row(found: Measured, first: Measured) -> str:
-    """What was measured, beside what was first."""
+    """A row of figures, each beside the first row's."""
     return f"{found.segments:10}{found.first_s:11.2f} s{found.finish_s:8.2f} s{found.finish_s / first.finish_s:17.2f}x"
 
 

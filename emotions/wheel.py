@@ -55,7 +55,7 @@ class Emotion:
 
 @dataclass(frozen=True)
 class GeneratorClass:
-    """What a voice or face uses for a label: `exact` is false when it is only the nearest it has."""
+    """Class or style that a generator uses for a label: `exact` is false when it is only the nearest it has."""
 
     name: str
     exact: bool

@@ -42,7 +42,7 @@ STOP_TIMEOUT_S = 15.0
 
 
 class DeploymentError(Exception):
-    """What is asked for cannot be started, or a service did not become ready (with its log)."""
+    """A deployment cannot be started, or a service did not become ready (with its log)."""
 
 
 def named_address(text: str) -> tuple[str, str]:
@@ -71,7 +71,7 @@ class Component:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """Address of the service."""
         return f"127.0.0.1:{self.port}"
 
 
@@ -145,7 +145,7 @@ class Deployment:
 
     @property
     def address(self) -> str:
-        """Where the orchestrator listens."""
+        """Address of the orchestrator."""
         return self.components["orchestrator"].address
 
     def start(self, name: str) -> None:

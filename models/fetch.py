@@ -20,7 +20,7 @@ class ModelError(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """Where a file, or a piece of it, lies: `member` inside the wheel of `package`."""
+    """Source of a file, or of a piece of it: `member` inside the wheel of `package`."""
 
     package: str
     version: str

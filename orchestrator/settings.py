@@ -7,7 +7,7 @@ from services.common.settings import ServiceSettings
 
 
 class OrchestratorSettings(ServiceSettings):
-    """Where the stages are, and how long a turn may take."""
+    """Addresses of the stages, and times of a turn."""
 
     model_config = SettingsConfigDict(env_prefix="E3RG_ORCHESTRATOR_", frozen=True)
 

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class _End:
-    """What a thread sends when its iterator has no more."""
+    """End of an iterator, as its thread sends it."""
 
 
 class InferenceQueue:

@@ -10,7 +10,7 @@ from services.common.tls import TlsFiles
 
 
 class ServiceSettings(BaseSettings):
-    """Where a service listens and how it stops."""
+    """Listening, TLS and stop of a service."""
 
     model_config = SettingsConfigDict(frozen=True, hide_input_in_errors=True)
 

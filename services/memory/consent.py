@@ -8,7 +8,7 @@ from services.memory.checks import check, check_choice, show
 from services.memory.domain import Grant, Identity, Use
 
 EARLIEST_S = 14 * 3600.0
-"""So much earlier than in UTC a day begins somewhere."""
+"""Largest lead of a local day over the day of UTC."""
 
 
 def check_grants(field: str, grants: Sequence[Grant]) -> None:

@@ -27,7 +27,7 @@ ATTEMPTS, RETRY_S = 4, 0.05
 """A transaction is tried so often where another try may succeed; the wait before the second one, which doubles."""
 
 ERRORS = (InterferedError, sql.SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
-"""What the engines and their drivers raise; a connection that cannot be opened raises plain errors."""
+"""Errors of the engines and their drivers; a connection that cannot be opened raises plain errors."""
 
 _READ_ONLY = "25006"
 _UNUSABLE = (_READ_ONLY, "3D000", "55000")

@@ -12,7 +12,7 @@ from services.common.media import CHUNK_BYTES_MAX, chunks
 from services.memory.domain import digest_of
 
 ROOM_BYTES = 2**29
-"""So many bytes may come at the same time, and as many may go: four of the largest identities."""
+"""Most bytes that come at the same time, and most that go: four of the largest identities."""
 
 SILENCE_S_MAX = 30.0
 """A caller who sends nothing for so long is gone, and what it holds of the room with it."""

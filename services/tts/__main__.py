@@ -15,7 +15,7 @@ from services.tts.settings import TtsSettings
 SERVICE = tts_pb2.DESCRIPTOR.services_by_name["TtsService"].full_name
 
 TIDY_S = 5.0
-"""How often voices that nobody speaks with are dropped."""
+"""Time between two evictions of voices that nobody speaks with."""
 
 
 async def main(started: asyncio.Event) -> None:

@@ -26,7 +26,7 @@ REPLY_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Message:
-    """What the voters get.
+    """Message as the voters get it.
 
     Attributes:
         text: Typed, or transcribed.
@@ -45,7 +45,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is kept of a voter for the record: its model, and its prediction if it made one."""
+    """Part of a voter for the record: its model, and its prediction if it made one."""
 
     model: pb.GetModelResponse
     prediction: pb.PredictEmotionResponse | None = None

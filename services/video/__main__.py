@@ -15,7 +15,7 @@ from services.video.settings import VideoSettings
 SERVICE = video_pb2.DESCRIPTOR.services_by_name["VideoService"].full_name
 
 TIDY_S = 5.0
-"""How often rigs that nobody films with are dropped."""
+"""Time between two evictions of rigs that nobody uses."""
 
 
 async def main(started: asyncio.Event) -> None:

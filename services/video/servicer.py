@@ -28,7 +28,7 @@ from services.video.footage import inspect
 from services.video.intake import Order
 
 HEARTBEAT_S = 2.0
-"""How often one that waits for its turn is told that the model gets on with those before it."""
+"""Time between two signs to a waiting caller that the model gets on with those before it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _RiggedPiece:
 
 
 _Item: TypeAlias = bytes | Progress | _RiggedPiece
-"""What a renderer of segments answers: parts of the film, its steps, and before them parts of the rigged face."""
+"""Answer of a renderer of segments: parts of the video, its steps, and before them parts of the rigged face."""
 
 
 class VideoServicer(video_pb2_grpc.VideoServiceServicer):

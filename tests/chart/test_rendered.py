@@ -1,4 +1,4 @@
-"""What holds for every way to install the chart."""
+"""Promises of the chart for every way to install it."""
 
 import subprocess
 

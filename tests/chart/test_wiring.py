@@ -1,4 +1,4 @@
-"""Who may talk to whom, and how the components find each other."""
+"""Network policies of the chart, and addresses of its components."""
 
 import json
 from typing import Any

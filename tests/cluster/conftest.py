@@ -87,7 +87,7 @@ def release(cluster: Cluster, wheels: str) -> str:
 
 @pytest.fixture(scope="session")
 def address(cluster: Cluster, release: str) -> Iterator[str]:
-    """Where the gateway is reached from outside."""
+    """Address of the gateway for clients outside."""
     if ADDRESS:
         yield ADDRESS
         return

@@ -1,4 +1,4 @@
-"""What every service promises: health, reflection, drain, statuses. Over real channels."""
+"""Promises of every service: health, reflection, drain, statuses. Over real channels."""
 
 import asyncio
 import socket

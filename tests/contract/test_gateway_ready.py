@@ -48,7 +48,7 @@ class Gateway:
         return int((await self.health.Check(request, wait_for_ready=True, timeout=PATIENCE_S)).status)
 
     async def replicas(self, name: str) -> tuple[int, int]:
-        """How many of a service are listed, and how many take calls."""
+        """Return how many of a service are listed, and how many take calls."""
         found = (await self._stub.GetStatus(pb.GetStatusRequest(), timeout=PATIENCE_S)).services
         (status,) = [each for each in found if each.name == name]
         return status.replicas, status.replicas_ready

@@ -70,7 +70,7 @@ def header(**fields: object) -> pb.RespondRequest:
 
 
 class Reply:
-    """What came of a turn."""
+    """Reply of a turn."""
 
     def __init__(self, events: list[pb.RespondResponse]) -> None:
         self.done = events[-1].done

@@ -1,4 +1,4 @@
-"""What `orchestrator.proto` promises of a turn, over real channels through all services with fake models."""
+"""Promises of `orchestrator.proto` for a turn, over real channels through all services with fake models."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any

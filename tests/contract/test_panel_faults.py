@@ -1,4 +1,4 @@
-"""What a panel makes of voters that hang, talk nonsense, die or are replaced: real channels, raw voters."""
+"""Votes of a panel with voters that hang, talk nonsense, die or are replaced: real channels, raw voters."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -13,7 +13,7 @@ TEXT = "I passed my driving test today!"
 
 @dataclass
 class Outcome:
-    """What came of one turn: bytes, what it did without, or why it failed."""
+    """Outcome of one turn: bytes, what it did without, or why it failed."""
 
     sentences: list[str] = field(default_factory=list)
     audio_bytes: int = 0

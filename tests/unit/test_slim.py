@@ -1,4 +1,4 @@
-"""What is taken out of an image's packages, and what is not."""
+"""Files that are taken out of an image's packages, and files that stay."""
 
 import struct
 import sys

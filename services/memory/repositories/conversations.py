@@ -30,7 +30,7 @@ from services.memory.session import InterferedError, Session, by, read_as
 from services.memory.storage import Columns, Storage, reading, writing
 
 _TOLD = ("id", "user_text", "user_emotion", "user_intensity", "reply_text", "reply_emotion", "said_at_s")
-"""What recall and search tell of a turn."""
+"""Fields of a turn that recall and search return."""
 
 _BRIEF = [turns.c[name] for name in (*_TOLD, "pk", "place", "conversation_id")]
 _FROM = (

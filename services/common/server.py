@@ -4,9 +4,9 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from wsgiref.simple_server import WSGIServer
 
 import grpc
@@ -34,6 +34,16 @@ KEEPALIVE_S = 5
 MESSAGE_BYTES_MAX = 2 * CHUNK_BYTES_MAX
 
 Result = TypeVar("Result")
+
+
+class Closes(Protocol):
+    """Something that is closed when it is needed no more."""
+
+    def close(self) -> None:
+        """Free what it holds."""
+
+
+Model = TypeVar("Model", bound=Closes)
 
 
 class Running:
@@ -219,6 +229,35 @@ async def until_stopped(state: Running, started: asyncio.Event, opening: Corouti
         stopped.cancel()
         opened.cancel()
         await asyncio.gather(stopped, opened, return_exceptions=True)
+
+
+async def serve_model(
+    service: str,
+    stage: str,
+    settings: ServiceSettings,
+    started: asyncio.Event,
+    load: Callable[[], Model],
+    make: Callable[[Model, ExitStack], tuple[Callable[[Any], None], Callable[[], Load]]],
+) -> None:
+    """Serve one model until SIGTERM: the port opens at once, the model is loaded, and closed after the last call.
+
+    Args:
+        service: See `running`.
+        stage: See `running`.
+        settings: See `running`.
+        started: Set once the service is ready.
+        load: Loads the model; blocks.
+        make: Makes the arguments of `Running.serve` for the model; what it pushes is closed before the model.
+    """
+    with ExitStack() as closing:
+        async with running(service, stage, settings) as state:
+
+            async def open_() -> None:
+                model = await state.loaded(load)
+                closing.callback(model.close)
+                state.serve(*make(model, closing))
+
+            await until_stopped(state, started, open_())
 
 
 async def stop_signal() -> None:

@@ -1,13 +1,15 @@
 """`python -m services.mllm`: serves the model that `E3RG_MLLM_BACKEND` names."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import cast
+from typing import Any
 
 import emotions
 from e3rg.mllm.v1 import mllm_pb2, mllm_pb2_grpc
 from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
+from services.common.load import Load
 from services.mllm.domain import Backend
 from services.mllm.servicer import MllmServicer
 from services.mllm.settings import MllmSettings
@@ -20,18 +22,14 @@ async def main(started: asyncio.Event) -> None:
     settings = MllmSettings()
     logs.configure("mllm", settings.log_level)
     module = backends.load("services.mllm.backends", settings.backend)
-    with ExitStack() as closing:
-        async with server.running(SERVICE, "mllm", settings) as running:
 
-            async def open_() -> None:
-                backend = cast("Backend", await running.loaded(module.create))
-                closing.callback(backend.close)
-                queue = InferenceQueue("mllm", backend.card.model, settings.queue_waiting_max)
-                closing.callback(queue.close)
-                servicer = MllmServicer(settings.backend, backend, queue, emotions.load())
-                running.serve(lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), queue.load)
+    def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load]]:
+        queue = InferenceQueue("mllm", backend.card.model, settings.queue_waiting_max)
+        closing.callback(queue.close)
+        servicer = MllmServicer(settings.backend, backend, queue, emotions.load())
+        return lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), queue.load
 
-            await server.until_stopped(running, started, open_())
+    await server.serve_model(SERVICE, "mllm", settings, started, module.create, make)
 
 
 if __name__ == "__main__":

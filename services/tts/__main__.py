@@ -1,13 +1,15 @@
 """`python -m services.tts`: serves the voice that `E3RG_TTS_BACKEND` names."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import cast
+from typing import Any
 
 import emotions
 from e3rg.tts.v1 import tts_pb2, tts_pb2_grpc
 from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
+from services.common.load import Load
 from services.tts.domain import Backend, Voices
 from services.tts.servicer import TtsServicer
 from services.tts.settings import TtsSettings
@@ -23,20 +25,16 @@ async def main(started: asyncio.Event) -> None:
     settings = TtsSettings()
     logs.configure("tts", settings.log_level)
     module = backends.load("services.tts.backends", settings.backend)
-    with ExitStack() as closing:
-        async with server.running(SERVICE, "tts", settings) as running:
 
-            async def open_() -> None:
-                backend = cast("Backend", await running.loaded(module.create))
-                closing.callback(backend.close)
-                queue = InferenceQueue("tts", backend.model, settings.queue_waiting_max)
-                closing.callback(queue.close)
-                voices = Voices(backend, settings.voices_max)
-                closing.callback(asyncio.create_task(queue.repeat(voices.drop_unused, TIDY_S)).cancel)
-                servicer = TtsServicer(settings.backend, backend, voices, queue, emotions.load())
-                running.serve(lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to), queue.load)
+    def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load]]:
+        queue = InferenceQueue("tts", backend.model, settings.queue_waiting_max)
+        closing.callback(queue.close)
+        voices = Voices(backend, settings.voices_max)
+        closing.callback(asyncio.create_task(queue.repeat(voices.drop_unused, TIDY_S)).cancel)
+        servicer = TtsServicer(settings.backend, backend, voices, queue, emotions.load())
+        return lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to), queue.load
 
-            await server.until_stopped(running, started, open_())
+    await server.serve_model(SERVICE, "tts", settings, started, module.create, make)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """`python -m services.video`: serves the face renderer that `E3RG_VIDEO_BACKEND` names."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import cast
+from typing import Any
 
 import emotions
 from e3rg.video.v1 import video_pb2, video_pb2_grpc
 from services.common import backends, logs, server, start
 from services.common.inference import InferenceQueue
+from services.common.load import Load
 from services.video.domain import Backend, Studio
 from services.video.servicer import VideoServicer
 from services.video.settings import VideoSettings
@@ -23,20 +25,16 @@ async def main(started: asyncio.Event) -> None:
     settings = VideoSettings()
     logs.configure("video", settings.log_level)
     module = backends.load("services.video.backends", settings.backend)
-    with ExitStack() as closing:
-        async with server.running(SERVICE, "video", settings) as running:
 
-            async def open_() -> None:
-                backend = cast("Backend", await running.loaded(module.create))
-                closing.callback(backend.close)
-                queue = InferenceQueue("video", backend.model, settings.queue_waiting_max)
-                closing.callback(queue.close)
-                studio = Studio(backend, settings.rigs_max)
-                closing.callback(asyncio.create_task(queue.repeat(studio.drop_unused, TIDY_S)).cancel)
-                servicer = VideoServicer(settings.backend, backend, studio, queue, emotions.load())
-                running.serve(lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to), servicer.load)
+    def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load]]:
+        queue = InferenceQueue("video", backend.model, settings.queue_waiting_max)
+        closing.callback(queue.close)
+        studio = Studio(backend, settings.rigs_max)
+        closing.callback(asyncio.create_task(queue.repeat(studio.drop_unused, TIDY_S)).cancel)
+        servicer = VideoServicer(settings.backend, backend, studio, queue, emotions.load())
+        return lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to), servicer.load
 
-            await server.until_stopped(running, started, open_())
+    await server.serve_model(SERVICE, "video", settings, started, module.create, make)
 
 
 if __name__ == "__main__":

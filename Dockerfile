@@ -4,7 +4,8 @@
 #       -e E3RG_TTS_HOST=0.0.0.0 -e E3RG_TTS_INSECURE=true \
 #       -e E3RG_TTS_BACKEND=openvoice -e E3RG_TTS_WEIGHTS=/weights/OpenVoice e3rg-tts-openvoice
 # A service listens to its own container only, unless HOST says otherwise; then it wants TLS, or INSECURE=true.
-# `make images` builds those of all embedded back-ends, with docker, podman or buildah, and prints their sizes.
+# `make images` builds those of all embedded back-ends, with docker, podman or buildah, labels them with title, version,
+# revision and source, and prints their sizes.
 #
 # Layers, from the one that changes least: system, the packages of every service, those of the back-end, code.
 # Packages are locked with digests in images/requirements; `make requirements` renews them.
@@ -42,14 +43,6 @@ COPY models /srv/models
 ENV PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PYTHONDONTWRITEBYTECODE=1
-ARG VERSION=""
-ARG REVISION=""
-ARG SOURCE=""
-RUN : "${VERSION} ${REVISION} ${SOURCE}"
-LABEL org.opencontainers.image.title=e3rg-weights \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.source="${SOURCE}"
 USER 10001
 ENTRYPOINT ["tini", "--", "python3", "-m", "models"]
 CMD ["--to", "/models"]
@@ -108,28 +101,10 @@ COPY --from=code /srv/services/mllm /srv/services/mllm
 # transformers copies a model's own code to its cache.
 ENV E3RG_MLLM_MODELS_DIR=/models \
     HF_MODULES_CACHE=/tmp/model-code
-ARG EXTRA
-ARG VERSION=""
-ARG REVISION=""
-ARG SOURCE=""
-RUN : "${VERSION} ${REVISION} ${SOURCE}"
-LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.source="${SOURCE}"
 ENTRYPOINT ["tini", "--", "python", "-m", "services.mllm"]
 
 FROM service AS understanding
 COPY --from=code /srv/services/understanding /srv/services/understanding
-ARG EXTRA
-ARG VERSION=""
-ARG REVISION=""
-ARG SOURCE=""
-RUN : "${VERSION} ${REVISION} ${SOURCE}"
-LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.source="${SOURCE}"
 ENTRYPOINT ["tini", "--", "python", "-m", "services.understanding"]
 
 FROM service AS memory
@@ -139,56 +114,20 @@ COPY --from=code /srv/services/memory /srv/services/memory
 # nothing is written to it; `docker run … e3rg-memory migrate` makes the schema.
 ENV E3RG_MEMORY_FOLDER=/data \
     E3RG_MEMORY_MODELS_DIR=/models
-ARG EXTRA
-ARG VERSION=""
-ARG REVISION=""
-ARG SOURCE=""
-RUN : "${VERSION} ${REVISION} ${SOURCE}"
-LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.source="${SOURCE}"
 ENTRYPOINT ["tini", "--", "python", "-m", "services.memory"]
 
 FROM service AS tts
 COPY --from=code /srv/perception /srv/perception
 COPY --from=code /srv/services/tts /srv/services/tts
 ENV E3RG_TTS_MODELS_DIR=/models
-ARG EXTRA
-ARG VERSION=""
-ARG REVISION=""
-ARG SOURCE=""
-RUN : "${VERSION} ${REVISION} ${SOURCE}"
-LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.source="${SOURCE}"
 ENTRYPOINT ["tini", "--", "python", "-m", "services.tts"]
 
 FROM service AS video
 COPY --from=code /srv/perception /srv/perception
 COPY --from=code /srv/services/video /srv/services/video
 ENV E3RG_VIDEO_MODELS_DIR=/models
-ARG EXTRA
-ARG VERSION=""
-ARG REVISION=""
-ARG SOURCE=""
-RUN : "${VERSION} ${REVISION} ${SOURCE}"
-LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.source="${SOURCE}"
 ENTRYPOINT ["tini", "--", "python", "-m", "services.video"]
 
 FROM service AS orchestrator
 COPY --from=code /srv/orchestrator /srv/orchestrator
-ARG EXTRA
-ARG VERSION=""
-ARG REVISION=""
-ARG SOURCE=""
-RUN : "${VERSION} ${REVISION} ${SOURCE}"
-LABEL org.opencontainers.image.title="e3rg-${EXTRA}" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.source="${SOURCE}"
 ENTRYPOINT ["tini", "--", "python", "-m", "orchestrator"]

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,11 +56,12 @@ class Image:
         prefix = f"{self.registry.rstrip('/')}/" if self.registry else ""
         return f"{prefix}e3rg-{self.component}:{self.tag}"
 
-    def build_command(self, engine: str, base: str, arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    def build_command(self, engine: str, base: str, labels: Mapping[str, str], options: Sequence[str]) -> list[str]:
         """Return the command that builds it. Without layers, buildah would install everything anew for each image."""
         verb = {"docker": ["build"], "podman": ["build"], "buildah": ["bud", "--layers"]}[engine]
-        given = [f"BASE={base}", f"EXTRA={self.component}", f"VERSION={self.tag}", *arguments]
-        built = [part for argument in given for part in ("--build-arg", argument)]
+        built = ["--build-arg", f"BASE={base}", "--build-arg", f"EXTRA={self.component}"]
+        for name, value in {"title": f"e3rg-{self.component}", "version": self.tag, **labels}.items():
+            built += ["--label", f"org.opencontainers.image.{name}={value}"]
         return [engine, *verb, "--target", self.target, *built, *options, "--tag", self.name, "."]
 
 
@@ -132,12 +133,12 @@ def main() -> int:
         parser.error("--push needs --registry")
     tag = arguments.tag or git("describe", "--tags", "--always", "--dirty") or "latest"
     images = [Image(component, arguments.registry, tag) for component in arguments.components or EMBEDDED]
-    built = [f"REVISION={git('rev-parse', 'HEAD')}", f"SOURCE={arguments.source}"]
+    labels = {"revision": git("rev-parse", "HEAD"), "source": arguments.source}
     started_s = time.monotonic()
     try:
         engine = arguments.engine or find_engine()
         for image in images:
-            run(image.build_command(engine, arguments.base, built, arguments.option))
+            run(image.build_command(engine, arguments.base, labels, arguments.option))
         if arguments.push:
             for image in images:
                 run([engine, "push", image.name])

@@ -45,7 +45,7 @@ export E3RG_DEMO_AUDIO := $(value AUDIO)
 export E3RG_DEMO_VIDEO := $(value VIDEO)
 export E3RG_DEMO_IDENTITY := $(value IDENTITY)
 
-.PHONY: help demo demo-recall up test test-weights test-models test-cluster check models chart protos images push requirements bench clean $(FAMILIES:%=test-models-%) test-models-triton
+.PHONY: help demo demo-recall up test test-weights test-models test-cluster test-cluster-full check models chart protos images push requirements bench clean $(FAMILIES:%=test-models-%) test-models-triton
 
 help: ## List what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -76,8 +76,16 @@ test-models-triton: .venv-models/triton/stamp .venv/dev.stamp models
 test-cluster: .venv/dev.stamp models ## Install the chart in the cluster of KUBECONFIG and interrupt it: LOAD="kind load image-archive" IMAGES=all.tar, or REGISTRY=… TAG=…; GATEWAY=namespace/name=host:port VALUES=file
 	@: $${KUBECONFIG:?name the cluster by KUBECONFIG; the tests make and delete the namespace e3rg-test in it}
 	$(if $(LOAD),$(LOAD) $(IMAGES))
-	E3RG_TEST_REGISTRY='$(or $(REGISTRY),localhost)' E3RG_TEST_TAG='$(or $(TAG),test)' E3RG_TEST_GATEWAY='$(GATEWAY)' \
-	    E3RG_TEST_VALUES='$(VALUES)' $(BIN)/python -m pytest tests/cluster
+	$(CLUSTER) $(BIN)/python -m pytest tests/cluster --ignore tests/cluster/full
+
+test-cluster-full: .venv/dev.stamp models ## The same with an upgrade from PREVIOUS=CHART, a drained and a lost node: KILL="…" REVIVE="…", called with the node's name
+	@: $${KUBECONFIG:?name the cluster by KUBECONFIG; the tests make and delete the namespace e3rg-test in it}
+	$(if $(LOAD),$(LOAD) $(IMAGES))
+	$(CLUSTER) E3RG_TEST_PREVIOUS_CHART='$(PREVIOUS)' E3RG_TEST_KILL='$(KILL)' E3RG_TEST_REVIVE='$(REVIVE)' \
+	    $(BIN)/python -m pytest tests/cluster/full -v -rP
+
+test-cluster test-cluster-full: CLUSTER = E3RG_TEST_REGISTRY='$(or $(REGISTRY),localhost)' E3RG_TEST_TAG='$(or $(TAG),test)' \
+    E3RG_TEST_GATEWAY='$(GATEWAY)' E3RG_TEST_VALUES='$(VALUES)'
 
 check: .venv/dev.stamp ## Lint, types, imports, contracts, freshness of generated code
 	$(BIN)/ruff check .

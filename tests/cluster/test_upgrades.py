@@ -1,9 +1,8 @@
 """An upgrade changes what it is told, a rollback undoes it, and secrets outlive both."""
 
-from client import Client
 from tests.cluster.conftest import CHART, arguments, route
 from tests.support.cluster import Cluster
-from tests.support.turns_under_load import turn
+from tests.support.turns_under_load import CALLERS, under_load
 
 
 def deadline(cluster: Cluster, release: str) -> str:
@@ -18,14 +17,19 @@ def secrets(cluster: Cluster, release: str) -> dict[str, dict[str, str]]:
     return {secret["metadata"]["name"]: secret["data"] for secret in found}
 
 
-def test_a_value_is_changed_and_changed_back(cluster: Cluster, release: str, client: Client) -> None:
+def test_a_value_is_changed_and_changed_back_under_load_and_no_turn_fails(
+    cluster: Cluster, release: str, address: str
+) -> None:
     before, kept = deadline(cluster, release), secrets(cluster, release)
-    changed = arguments(*route(), "turn.deadlineS=45")
-    cluster.helm("upgrade", release, str(CHART), *changed, "--wait", "--timeout=4m")
-    assert deadline(cluster, release) == "45" != before
-    assert turn(client).is_whole
+    with under_load(address) as load:
+        load.wait_for(CALLERS)
+        changed = arguments(*route(), "turn.deadlineS=45")
+        cluster.helm("upgrade", release, str(CHART), *changed, "--wait", "--timeout=6m")
+        assert deadline(cluster, release) == "45" != before
+        load.wait_for(CALLERS)
+        assert secrets(cluster, release) == kept
+        cluster.helm("rollback", release, "--wait", "--timeout=6m")
+        assert deadline(cluster, release) == before
+        load.wait_for(CALLERS)
     assert secrets(cluster, release) == kept
-    cluster.helm("rollback", release, "--wait", "--timeout=4m")
-    assert deadline(cluster, release) == before
-    assert turn(client).is_whole
-    assert secrets(cluster, release) == kept
+    assert load.lost == []

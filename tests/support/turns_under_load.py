@@ -1,6 +1,7 @@
-"""Turns that are made one after the other while something else happens, with what came of each."""
+"""Turns of several callers while something else happens, and their outcomes."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,11 +10,15 @@ from client import Client, ClientError
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 
 TEXT = "I passed my driving test today!"
+CALLERS = 4
 
 
 @dataclass
 class Outcome:
-    """Outcome of one turn: bytes, what it did without, or why it failed."""
+    """Outcome of one turn: when it was, bytes, what it did without, or why it failed."""
+
+    began_s: float = field(default_factory=time.monotonic)
+    ended_s: float = 0.0
 
     sentences: list[str] = field(default_factory=list)
     audio_bytes: int = 0
@@ -33,6 +38,11 @@ class Load:
 
     outcomes: list[Outcome] = field(default_factory=list)
     turned: threading.Condition = field(default_factory=threading.Condition)
+
+    @property
+    def lost(self) -> list[str]:
+        """Errors of turns that failed, and what the others lacked."""
+        return [each.error or str(each.degraded) for each in self.outcomes if not each.is_whole]
 
     def wait_for(self, more: int) -> None:
         """Wait until so many more turns have ended."""
@@ -61,14 +71,15 @@ def turn(client: Client, on_event: "threading.Event | None" = None, text: str = 
                     outcome.degraded.append(f"{degraded.stage}: {degraded.dropped}: {degraded.reason}")
     except ClientError as error:
         outcome.error = str(error)
+    outcome.ended_s = time.monotonic()
     if on_event:
         on_event.set()
     return outcome
 
 
 @contextmanager
-def under_load(address: str) -> Iterator[Load]:
-    """Make turns until the block ends; the last one is waited for."""
+def under_load(address: str, callers: int = CALLERS) -> Iterator[Load]:
+    """Make turns until the block ends, one after the other for each caller; the last ones are waited for."""
     load, stopped = Load(), threading.Event()
 
     def work() -> None:
@@ -79,10 +90,12 @@ def under_load(address: str) -> Iterator[Load]:
                     load.outcomes.append(outcome)
                     load.turned.notify_all()
 
-    thread = threading.Thread(target=work)
-    thread.start()
+    threads = [threading.Thread(target=work) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
     try:
         yield load
     finally:
         stopped.set()
-        thread.join()
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,40 @@
+"""Targets of gRPC, as settings name them: parse them, and resolve their names."""
+
+import asyncio
+import ipaddress
+import socket
+from contextlib import suppress
+
+
+def host_of(target: str) -> str:
+    """Return the host of a target, without its port."""
+    return split(target)[1].rpartition(":")[0].strip("[]")
+
+
+def split(target: str) -> tuple[str, str]:
+    """Return scheme and addresses of a target: `dns` with `host:port` for a name, else `ipv4`, `ipv6` or `unix`."""
+    scheme, _, rest = target.partition(":")
+    if scheme in ("ipv4", "ipv6", "unix"):
+        return scheme, rest
+    rest = target.removeprefix("dns:").lstrip("/")
+    host = rest.rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        return f"ipv{ipaddress.ip_address(host).version}", rest
+    return "dns", rest
+
+
+async def resolved(name: str) -> list[str]:
+    """Return the addresses of `host:port`, as targets of gRPC.
+
+    Raises:
+        OSError: It cannot be resolved.
+    """
+    host, _, port = name.rpartition(":")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except ValueError as error:
+        raise OSError(f"{name!r} is not host:port") from error
+    return [
+        f"ipv4:{where[0]!s}:{port}" if family == socket.AF_INET else f"ipv6:[{where[0]!s}]:{port}"
+        for family, _, _, _, where in found
+    ]

@@ -1,0 +1,55 @@
+"""A release of an earlier version, upgraded, and a node that can be lost.
+
+Environment, beside that of the other tests on a cluster:
+    E3RG_TEST_PREVIOUS_CHART: Folder of the chart of the earlier version; its images have the tag `previous`.
+    E3RG_TEST_KILL, E3RG_TEST_REVIVE: Commands that end a node without warning, and bring it back; its name is added.
+"""
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import CHART, RELEASE, arguments, route
+from tests.support.cluster import TIMEOUT_S, Cluster
+
+PREVIOUS = Path(os.environ.get("E3RG_TEST_PREVIOUS_CHART", ""))
+EARLIER = (
+    "image.tag=previous",
+    "database.bundled.image=localhost/e3rg-test-postgres:previous",
+    "objectStore.bundled.image=localhost/e3rg-test-seaweedfs:previous",
+)
+"""Values of the earlier version."""
+
+
+@pytest.fixture(scope="session")
+def previous(cluster: Cluster, wheels: str) -> str:
+    """The name of a release of the earlier version, all of whose pods are ready."""
+    assert wheels
+    install = ("upgrade", "--install", RELEASE, str(PREVIOUS), *arguments(*route(), *EARLIER))
+    cluster.helm(*install, "--wait", "--wait-for-jobs", "--timeout=8m")
+    return RELEASE
+
+
+@pytest.fixture(scope="session")
+def release(cluster: Cluster, previous: str) -> str:
+    """The same release, upgraded to this version; its database and object store stay as they were."""
+    cluster.helm("upgrade", previous, str(CHART), *arguments(*route(), *EARLIER[1:]), "--wait", "--timeout=8m")
+    return previous
+
+
+@pytest.fixture
+def kill_node() -> Callable[[str], None]:
+    return lambda name: _run("E3RG_TEST_KILL", name)
+
+
+@pytest.fixture
+def revive_node() -> Callable[[str], None]:
+    return lambda name: _run("E3RG_TEST_REVIVE", name)
+
+
+def _run(variable: str, name: str) -> None:
+    subprocess.run([*shlex.split(os.environ[variable]), name], check=True, timeout=TIMEOUT_S)

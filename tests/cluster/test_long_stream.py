@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import grpc
 
-from client.files import pieces
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from tests.clips import tone, wav
+from tests.support.turns_under_load import paced
 
 LASTS_S = 70.0
 PIECES = 35
@@ -17,13 +17,12 @@ PIECES = 35
 def test_a_turn_whose_sound_arrives_for_more_than_a_minute_is_answered_whole(address: str) -> None:
     sound = wav(tone(duration_s=10))
     size = len(sound) // PIECES + 1
+    pieces = (sound[start : start + size] for start in range(0, len(sound), size))
 
     def slowly() -> Iterator[pb.RespondRequest]:
         text = "My daughter was born this morning!"
         yield pb.RespondRequest(header=pb.RespondHeader(text=text, identity="anna", audio_size_bytes=len(sound)))
-        for start in range(0, len(sound), size):
-            time.sleep(LASTS_S / PIECES)
-            yield from (pb.RespondRequest(audio=piece) for piece in pieces(sound[start : start + size]))
+        yield from (pb.RespondRequest(audio=piece) for piece in paced(pieces, LASTS_S / PIECES))
 
     began_s = time.monotonic()
     with grpc.insecure_channel(address) as channel:

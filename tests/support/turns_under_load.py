@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -46,9 +46,16 @@ class Load:
 
     def wait_for(self, more: int) -> None:
         """Wait until so many more turns have ended."""
+        wanted = len(self.outcomes) + more
+        self._wait(lambda: len(self.outcomes) >= wanted)
+
+    def wait_for_one_after(self, time_s: float) -> None:
+        """Wait until a turn has ended that began after this time (`time.monotonic`)."""
+        self._wait(lambda: any(outcome.began_s > time_s for outcome in self.outcomes))
+
+    def _wait(self, is_so: Callable[[], bool]) -> None:
         with self.turned:
-            wanted = len(self.outcomes) + more
-            assert self.turned.wait_for(lambda: len(self.outcomes) >= wanted, timeout=300)
+            assert self.turned.wait_for(is_so, timeout=300)
 
 
 def turn(client: Client, on_event: "threading.Event | None" = None, text: str = TEXT) -> Outcome:
@@ -75,6 +82,13 @@ def turn(client: Client, on_event: "threading.Event | None" = None, text: str = 
     if on_event:
         on_event.set()
     return outcome
+
+
+def paced(items: Iterable[bytes], pause_s: float) -> Iterator[bytes]:
+    """Yield each item after a pause."""
+    for item in items:
+        time.sleep(pause_s)
+        yield item
 
 
 @contextmanager

@@ -89,9 +89,7 @@ def test_a_node_is_lost_and_the_other_gateway_loses_no_turn(
             before = len(load.outcomes)
             kill_node(node)
             lost_s = time.monotonic()
-            load.wait_for(2 * CALLERS)
-            time.sleep(max(0.0, lost_s + LEFT_S - time.monotonic()))
-            load.wait_for(CALLERS)
+            load.wait_for_one_after(lost_s + LEFT_S)
         forwarding.terminate()
     for outcome in load.outcomes[before:]:
         took = f"{outcome.began_s - lost_s:6.1f} s after the loss, for {outcome.ended_s - outcome.began_s:4.1f} s"

@@ -9,10 +9,11 @@ from typing import Any
 import grpc
 import pytest
 
+from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
 from services.common import clients, errors, server
 from services.common.channels import REPLAYED_BYTES_MAX, BalancedChannel, near
 from services.common.load import Load
-from services.common.replicas import RESOLVE_S, Choice, Replicas
+from services.common.replicas import RESOLVE_S, SILENT_S, Choice, Replicas
 from tests.fakes import PATIENCE_S
 from tests.serving import loopback, refused
 
@@ -336,6 +337,30 @@ async def test_a_server_that_reports_no_load_is_used_as_an_idle_one(stack: Async
     channel = await stack.enter_async_context(clients.open_channel(f"127.0.0.1:{port}"))
     await channel.channel_ready()
     assert await ask(channel) == "older"
+
+
+class Silent(replica_pb2_grpc.ReplicaServiceServicer):
+    """Reports once; its connection lives on."""
+
+    async def WatchReplica(  # noqa: N802
+        self, request: replica_pb2.WatchReplicaRequest, context: Any
+    ) -> AsyncIterator[replica_pb2.WatchReplicaResponse]:
+        yield replica_pb2.WatchReplicaResponse(ready=True)
+        await asyncio.Event().wait()
+
+
+async def test_a_replica_that_reports_nothing_any_more_is_left(stack: AsyncExitStack) -> None:
+    silent = grpc.aio.server()
+    replica_pb2_grpc.add_ReplicaServiceServicer_to_server(Silent(), silent)
+    port = silent.add_insecure_port("127.0.0.1:0")
+    await silent.start()
+    stack.push_async_callback(silent.stop, None)
+    channel = await stack.enter_async_context(clients.open_channel(f"127.0.0.1:{port}"))
+    await channel.channel_ready()
+    async with asyncio.timeout(2 * SILENT_S):
+        while channel.replicas.ready:
+            await channel.replicas.changed()
+    assert "reported nothing" in channel.replicas.choose(Choice()).problem
 
 
 async def test_a_service_whose_model_loads_says_so(stack: AsyncExitStack) -> None:

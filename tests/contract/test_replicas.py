@@ -22,11 +22,16 @@ OPTIONS = clients.CallOptions(timeout=PATIENCE_S, metadata=())
 
 
 class Echo:
-    """A service whose answers are the messages with its name before; `before` may hold or end a call."""
+    """A service whose answers are the messages with its name before; `before` may hold or end a call, `between` too.
+
+    Attributes:
+        left_s: Seconds that the last call had until its deadline.
+    """
 
     def __init__(self, name: str) -> None:
-        self.name, self.asked = name, 0
+        self.name, self.asked, self.left_s = name, 0, 0.0
         self.before: Callable[[Any], Awaitable[None]] | None = None
+        self.between: Callable[[Any], Awaitable[None]] | None = None
         self.load = Load()
         self._stack = AsyncExitStack()
         self.running: server.Running | None = None
@@ -62,12 +67,15 @@ class Echo:
             await self.before(self)
 
     async def _ask(self, request: bytes, context: Any) -> bytes:
+        self.left_s = context.time_remaining()
         await self._begin()
         return self.name.encode() + request
 
     async def _read(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         await self._begin()
         yield self.name.encode()
+        if self.between:
+            await self.between(self)
         yield request
 
     async def _send(self, requests: AsyncIterator[bytes], context: Any) -> bytes:
@@ -271,6 +279,46 @@ async def test_what_was_answered_in_part_is_not_made_again(stack: AsyncExitStack
         await note()
     assert sum(echo.asked for echo in replicas) == 1
     await asyncio.gather(*stopping)
+
+
+async def test_what_was_read_in_part_is_not_read_again(stack: AsyncExitStack) -> None:
+    replicas = await echoes(stack, 2)
+    channel = await connected(stack, *replicas)
+    for echo in replicas:
+        echo.between = lose
+    with refused(grpc.StatusCode.UNAVAILABLE, "gone"):
+        await read(channel)
+    assert sum(echo.asked for echo in replicas) == 1
+
+
+async def test_a_replica_that_refuses_is_avoided_though_it_waits_least(stack: AsyncExitStack) -> None:
+    refusing, busy = replicas = await echoes(stack, 2)
+    busy.load = Load(backlog_s=60.0, call_s=0.1)
+
+    async def refuse(echo: Echo) -> None:
+        raise errors.NotReady("not now")
+
+    refusing.before = refuse
+    channel = await connected(stack, *replicas)
+    assert [await ask(channel) for _ in range(5)] == ["1 ?"] * 5
+    assert refusing.asked == 5
+
+
+async def test_all_attempts_of_a_call_share_its_deadline(stack: AsyncExitStack) -> None:
+    replicas = await echoes(stack, 2)
+    channel = await connected(stack, *replicas)
+    for echo in replicas:
+        echo.before = lose
+    timeout_s = 5.0
+    await channel.unary_unary(f"/{NAME}/Ask")(b"?", timeout=timeout_s)
+    # gRPC rounds what is left when it sends it.
+    assert all(0 < echo.left_s < 1.1 * timeout_s for echo in replicas if echo.asked)
+
+
+async def test_a_caller_that_watches_does_not_hold_up_a_stop(stack: AsyncExitStack) -> None:
+    stopping = await Echo("stopping").start(grace_s=60 * PATIENCE_S)
+    await connected(stack, stopping)
+    await stopping.stop()
 
 
 async def test_messages_that_are_too_large_to_keep_are_not_sent_again(stack: AsyncExitStack) -> None:

@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from client import Client, ClientError
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 
 TEXT = "I passed my driving test today!"
 CALLERS = 4
+PAUSE_S = 0.2
 
 
 @dataclass
@@ -92,13 +94,13 @@ def paced(items: Iterable[bytes], pause_s: float) -> Iterator[bytes]:
 
 
 @contextmanager
-def under_load(address: str, callers: int = CALLERS) -> Iterator[Load]:
+def under_load(address: str, callers: int = CALLERS, ca_file: str | Path = "") -> Iterator[Load]:
     """Make turns until the block ends, one after the other for each caller; the last ones are waited for."""
     load, stopped = Load(), threading.Event()
 
     def work() -> None:
-        with Client(address) as client:
-            while not stopped.is_set():
+        with Client(address, ca_file=ca_file) as client:
+            while not stopped.wait(PAUSE_S):
                 outcome = turn(client)
                 with load.turned:
                     load.outcomes.append(outcome)

@@ -1,8 +1,10 @@
 """Everything is restarted at once, a node is drained, a node is lost."""
 
+import base64
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,16 @@ def pods_on(cluster: Cluster, release: str, node: str) -> set[str]:
     }
 
 
+def deployments(release: str) -> list[str]:
+    return [f"deployment/{release}-{component}" for component in COMPONENTS]
+
+
+def settle(cluster: Cluster, release: str) -> None:
+    """Wait until every replica is there and ready."""
+    for deployment in deployments(release):
+        cluster.kubectl("rollout", "status", deployment, "--timeout=240s")
+
+
 @pytest.fixture
 def node(cluster: Cluster, release: str) -> Iterator[str]:
     """A node with a replica of everything, without the database and the object store, which have one pod each."""
@@ -37,21 +49,17 @@ def node(cluster: Cluster, release: str) -> Iterator[str]:
             cluster.kubectl("delete", "pod", pod)
             cluster.kubectl("rollout", "status", f"statefulset/{release}-{server}", "--timeout=120s")
     cluster.kubectl("uncordon", name)
-    deployments = [f"deployment/{release}-{component}" for component in COMPONENTS]
-    cluster.kubectl("rollout", "restart", *deployments)
-    for deployment in deployments:
-        cluster.kubectl("rollout", "status", deployment, "--timeout=240s")
+    cluster.kubectl("rollout", "restart", *deployments(release))
+    settle(cluster, release)
     yield name
     cluster.kubectl("uncordon", name)
 
 
 def test_all_deployments_are_restarted_at_once_and_no_turn_fails(cluster: Cluster, release: str, address: str) -> None:
-    deployments = [f"deployment/{release}-{component}" for component in COMPONENTS]
     with under_load(address) as load:
         load.wait_for(CALLERS)
-        cluster.kubectl("rollout", "restart", *deployments)
-        for deployment in deployments:
-            cluster.kubectl("rollout", "status", deployment, "--timeout=240s")
+        cluster.kubectl("rollout", "restart", *deployments(release))
+        settle(cluster, release)
         load.wait_for(CALLERS)
     print(f"{len(load.outcomes)} turns; lost: {load.lost}")
     assert load.lost == []
@@ -76,15 +84,18 @@ def test_a_node_is_lost_and_the_other_gateway_loses_no_turn(
     node: str,
     kill_node: Callable[[str], None],
     revive_node: Callable[[str], None],
+    tmp_path: Path,
 ) -> None:
     (gateway,) = (pod for pod in cluster.pods(release, "orchestrator") if node_of(cluster, pod) != node)
     assert len(pods_on(cluster, release, node)) == len(COMPONENTS)
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(base64.b64decode(cluster.get("secret", f"{release}-orchestrator-tls")["data"]["ca.crt"]))
     (port,) = free_ports(1)
     command = [str(kubectl()), "--namespace", cluster.namespace, "port-forward", f"pod/{gateway}", f"{port}:50051"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as forwarding:
         assert forwarding.stdout
         assert forwarding.stdout.readline()
-        with under_load(f"127.0.0.1:{port}") as load:
+        with under_load(f"127.0.0.1:{port}", ca_file=authority) as load:
             load.wait_for(CALLERS)
             before = len(load.outcomes)
             kill_node(node)
@@ -96,6 +107,7 @@ def test_a_node_is_lost_and_the_other_gateway_loses_no_turn(
         print(f"{took}: {outcome.error or outcome.degraded or 'whole'}")
     revive_node(node)
     cluster.kubectl("wait", f"node/{node}", "--for=condition=Ready", "--timeout=120s")
+    settle(cluster, release)
     assert load.lost == []
     after = [outcome for outcome in load.outcomes if outcome.began_s > lost_s + LEFT_S]
     assert after

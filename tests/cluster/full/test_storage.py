@@ -5,6 +5,7 @@ from e3rg.memory.v1.memory_pb2 import CLIP_KIND_SPEECH
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from tests.cluster.conftest import CHART, arguments, route
 from tests.cluster.full.conftest import EARLIER
+from tests.cluster.test_restore import run_job, start_memory, stop_memory
 from tests.support.cluster import Cluster
 
 COMMANDS = {"database": ("postgres", "--version"), "store": ("weed", "version")}
@@ -38,4 +39,24 @@ def test_new_versions_of_database_and_store_serve_what_the_old_ones_kept(
     after = versions(cluster, release)
     print(before, after)
     assert all(before[server] != after[server] for server in COMMANDS)
+    assert kept(client) == found
+
+
+def test_another_major_version_of_the_database_starts_empty_and_restores_a_dump(
+    cluster: Cluster, release: str, client: Client
+) -> None:
+    found = kept(client)
+    assert found
+    stop_memory(cluster, release)
+    run_job(cluster, release, "backup")
+    database = f"statefulset/{release}-database"
+    cluster.helm("upgrade", release, str(CHART), *arguments(*route()))
+    cluster.kubectl("scale", database, "--replicas=0")
+    cluster.kubectl("wait", "--for=delete", f"pod/{release}-database-0", "--timeout=120s")
+    cluster.kubectl("delete", "persistentvolumeclaim", f"data-{release}-database-0")
+    cluster.kubectl("scale", database, "--replicas=1")
+    cluster.kubectl("rollout", "status", database, "--timeout=120s")
+    assert "restored" in run_job(cluster, release, "restore")
+    start_memory(cluster, release, client)
+    print(versions(cluster, release)["database"])
     assert kept(client) == found

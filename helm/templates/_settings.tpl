@@ -8,7 +8,7 @@ HOST: 0.0.0.0
 PORT: "50051"
 METRICS_PORT: "9090"
 MODELS_DIR: /models
-SHUTDOWN_GRACE_S: {{ $values.shutdownGraceS | quote }}
+SHUTDOWN_GRACE_S: {{ add $values.turn.deadlineMaxS 10 | quote }}
 {{- if $values.health.port }}
 HEALTH_PORT: {{ $values.health.port | quote }}
 {{- end }}

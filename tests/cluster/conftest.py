@@ -13,6 +13,7 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,13 @@ def release(cluster: Cluster, wheels: str) -> str:
 @pytest.fixture(scope="session")
 def address(cluster: Cluster, release: str) -> Iterator[str]:
     """Address of the gateway for clients outside."""
+    with reaching(cluster, release) as found:
+        yield found
+
+
+@contextmanager
+def reaching(cluster: Cluster, release: str) -> Iterator[str]:
+    """Yield the address of a release's gateway for clients outside."""
     if ADDRESS:
         yield ADDRESS
         return

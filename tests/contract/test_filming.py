@@ -1,6 +1,7 @@
 """Which replica renders a segment, and when it is sent: the camera over real channels to renderers of segments."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from orchestrator.flow import Flow
 from orchestrator.messages import Scene
 from orchestrator.stages import Video
 from services.common import clients
-from services.common.errors import BackendFailed
+from services.common.errors import BackendFailed, NotReady
 from services.common.replicas import Choice
 from tests.contract.test_video_segments import segment
 from tests.deployment import serving_video
@@ -29,6 +30,8 @@ from tests.samples import png
 from tests.serving import CallLog
 
 RATE_HZ, SENTENCE_S, PAUSE_S = 16_000, 0.44, 0.2
+LATE_FRAME = 15
+"""Of the 16 of one sentence."""
 
 
 class Watched(Video):
@@ -173,6 +176,22 @@ async def test_what_one_replica_fails_over_another_renders() -> None:
     async with studio(broken, sound) as stage:
         assert await film(stage, sentences=4)
     assert [len(painter.painted) for painter in (broken, sound)] == [0, 4]
+
+
+async def test_a_segment_that_is_lost_while_it_is_shown_is_rendered_again_and_shown_once() -> None:
+    async with studio(FakePainter()) as stage:
+        whole = await film(stage)
+    painters, told, frames = (FakePainter(), FakePainter()), list[str](), itertools.count(1)
+
+    def die_once(operation: str) -> None:
+        if operation == "frame" and next(frames) == LATE_FRAME:
+            raise NotReady("gone")
+
+    async with studio(*painters) as stage:
+        for painter in painters:
+            painter.before = die_once
+        assert await film(stage, uneven=told.append) == whole
+    assert told == ["segment 1: video: gone; another replica renders it again"]
 
 
 async def test_what_one_replica_hangs_over_another_renders() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from prometheus_client import REGISTRY
 
 from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
 from services.common import clients, errors, server
@@ -105,7 +106,7 @@ async def echoes(stack: AsyncExitStack, count: int) -> list[Echo]:
 
 async def connected(stack: AsyncExitStack, *replicas: Echo) -> BalancedChannel:
     targets = ",".join(each.target.removeprefix("ipv4:") for each in replicas)
-    channel = await stack.enter_async_context(clients.open_channel(f"ipv4:{targets}"))
+    channel = await stack.enter_async_context(clients.open_channel(f"ipv4:{targets}", NAME))
     await channel.replicas.wait_ready(len(replicas))
     return channel
 
@@ -129,6 +130,10 @@ async def test_calls_are_spread_over_all_replicas_also_when_a_turn_makes_an_even
     for _ in range(60):  # of two calls each, of which the second is of no weight
         await ask(channel)
         await ask(channel)
+    states = [
+        REGISTRY.get_sample_value("e3rg_replicas", {"service": NAME, "state": state}) for state in ("known", "ready")
+    ]
+    assert states == [count, count]
     assert sum(echo.asked for echo in replicas) == 120
     assert min(echo.asked for echo in replicas) > 120 / count / 2
 

@@ -34,8 +34,8 @@ class Authority:
         self.authority.cert_pem.write_to_path(self.ca)
         self.issue(self.certificate, self.key)
 
-    def issue(self, certificate: Path, key: Path) -> None:
-        issued = self.authority.issue_cert("127.0.0.1", "localhost")
+    def issue(self, certificate: Path, key: Path, *names: str) -> None:
+        issued = self.authority.issue_cert(*(names or ("127.0.0.1", "localhost")))
         issued.private_key_pem.write_to_path(key)
         certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
 
@@ -104,6 +104,15 @@ async def test_a_server_of_another_authority_is_refused(
         await ask(stack, running, loopback(tls_ca_file=theirs.ca))
 
 
+async def test_a_server_whose_certificate_is_for_another_name_is_refused(
+    stack: AsyncExitStack, ours: Authority
+) -> None:
+    ours.issue(ours.certificate, ours.key, "localhost")
+    running = await serving(stack, ours.settings())
+    with refused(UNAVAILABLE):
+        await ask(stack, running, loopback(tls_ca_file=ours.ca))
+
+
 async def test_plaintext_is_not_served_beside_tls(stack: AsyncExitStack, ours: Authority) -> None:
     running = await serving(stack, ours.settings())
     with refused(UNAVAILABLE):
@@ -145,6 +154,13 @@ async def test_a_key_without_its_certificate_leaves_the_last_pair_in_use(
     running = await serving(stack, ours.settings())
     ours.authority.issue_cert("127.0.0.1").private_key_pem.write_to_path(ours.key)
     assert await ask(stack, running, loopback(tls_ca_file=ours.ca)) == b"answer"
+
+
+async def test_a_key_without_its_certificate_ends_a_start(ours: Authority) -> None:
+    ours.authority.issue_cert("127.0.0.1").private_key_pem.write_to_path(ours.key)
+    with pytest.raises(ValueError, match=r"ours\.crt\.pem and .*ours\.key\.pem do not fit together"):
+        async with server.running("x", "test", ours.settings()):
+            pass
 
 
 async def test_the_client_reaches_a_gateway_by_tls_and_no_other(

@@ -49,6 +49,11 @@ def test_a_setting_that_cannot_be_stops_the_start_and_is_named(
         cls()
 
 
+def test_a_gateway_that_stops_finishes_the_longest_turn() -> None:
+    settings = OrchestratorSettings()
+    assert settings.shutdown_grace_s >= settings.turn_deadline_max_s
+
+
 def test_the_order_of_the_voters_is_their_priority() -> None:
     assert list(UnderstandingSettings().voters) == ["text", "lead"]
 

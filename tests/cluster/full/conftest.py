@@ -8,12 +8,12 @@ Environment, beside that of the other tests on a cluster:
 import os
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import CHART, RELEASE, arguments, route
+from tests.cluster.conftest import CHART, RELEASE, arguments, reaching, route
 from tests.support.cluster import TIMEOUT_S, Cluster
 
 PREVIOUS = Path(os.environ.get("E3RG_TEST_PREVIOUS_CHART", ""))
@@ -39,6 +39,13 @@ def release(cluster: Cluster, previous: str) -> str:
     """The same release, upgraded to this version; its database and object store stay as they were."""
     cluster.helm("upgrade", previous, str(CHART), *arguments(*route(), *EARLIER[1:]), "--wait", "--timeout=8m")
     return previous
+
+
+@pytest.fixture(scope="session")
+def address(cluster: Cluster, previous: str) -> Iterator[str]:
+    """Address of the gateway for clients outside, before and after the upgrade."""
+    with reaching(cluster, previous) as found:
+        yield found
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 from e3rg.replica.v1 import replica_pb2 as pb
 from e3rg.replica.v1 import replica_pb2_grpc
 
-REPORT_S, LOOK_S = 1.0, 0.1
+REPORT_S, LOOK_S = 2.0, 0.1
 """Longest time between two reports, and time between two looks at what a report would say."""
 CHANGE = 0.1
 """A backlog that changed by less than this share of a call's seconds is not reported before its time."""
@@ -38,6 +38,8 @@ class LoadReporter(replica_pb2_grpc.ReplicaServiceServicer):
         self._calls = calls
         self._is_ready = self._is_stopping = False
         self._news = asyncio.Event()
+        self._watchers = 0
+        self._looking: asyncio.Task[None] | None = None
 
     def set_ready(self, is_ready: bool) -> None:
         """Change the readiness, and report it at once."""
@@ -52,14 +54,30 @@ class LoadReporter(replica_pb2_grpc.ReplicaServiceServicer):
     async def WatchReplica(  # noqa: N802, D102  # the proto names and documents it
         self, request: pb.WatchReplicaRequest, context: Any
     ) -> AsyncIterator[pb.WatchReplicaResponse]:
-        loop = asyncio.get_running_loop()
+        self._watchers += 1
+        self._looking = self._looking or asyncio.create_task(self._look())
+        try:
+            while True:
+                news = self._news
+                yield self._now()
+                if self._is_stopping:
+                    return
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), REPORT_S)
+        finally:
+            self._watchers -= 1
+            if not self._watchers and self._looking:
+                self._looking.cancel()
+                self._looking = None
+
+    async def _look(self) -> None:
+        """Report changes; one task for all callers, as most looks see none."""
+        told = self._now()
         while True:
-            news, told, told_s = self._news, self._now(), loop.time()
-            yield told
-            if self._is_stopping:
-                return
-            while not news.is_set() and not self._has_changed(told) and loop.time() - told_s < REPORT_S:
-                await _wait(news, LOOK_S)
+            await asyncio.sleep(LOOK_S)
+            if self._has_changed(told):
+                told = self._now()
+                self._tell()
 
     def _now(self) -> pb.WatchReplicaResponse:
         load = self.load()
@@ -74,8 +92,3 @@ class LoadReporter(replica_pb2_grpc.ReplicaServiceServicer):
     def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
-
-
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), timeout_s)

@@ -44,13 +44,13 @@ class Replica:
         self.address, self.channel = address, channel
         self.problem = _CONNECTING
         self._told = pb.WatchReplicaResponse()
-        self._begun = self._calls = 0
+        self._begun = self._calls = self._reports = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
     @property
     def wait_s(self) -> float:
-        """Seconds that a call would wait: as reported, and what was begun here since."""
+        """Seconds that a call would wait: as reported, and for the calls that were begun here since."""
         return self._told.backlog_s + self._begun * self._told.call_s
 
     @property
@@ -63,22 +63,31 @@ class Replica:
         self._begun += 1
         self._calls += 1
         self._is_idle.clear()
-        call.add_done_callback(self._ended)
+        report = self._reports
+        call.add_done_callback(lambda _: self._ended(report))
 
     def heard(self, told: pb.WatchReplicaResponse) -> None:
         """Take over a report."""
-        self._told, self._begun = told, 0
+        self._told = told
+        self._reported()
         self.problem = "" if told.ready else "it is not ready: its model loads, or it stops"
 
     def promised(self, backlog_s: float) -> None:
         """Take over the backlog that an answer tells, ahead of the next report."""
-        self._told.backlog_s, self._begun = backlog_s, 0
+        self._told.backlog_s = backlog_s
+        self._reported()
 
     async def idle(self) -> None:
         """Wait until no call of ours is in progress."""
         await self._is_idle.wait()
 
-    def _ended(self, _: object) -> None:
+    def _reported(self) -> None:
+        self._begun = 0
+        self._reports += 1
+
+    def _ended(self, report: int) -> None:
+        """Count a call no more; `report` is the number of the last one when it began."""
+        self._begun -= report == self._reports
         self._calls -= 1
         if not self._calls:
             self._is_idle.set()

@@ -55,6 +55,7 @@ async def test_a_replica_that_hangs_leaves_the_round_and_the_call_that_it_holds_
         async def asked(timeout_s: float) -> str:
             return (await stub.GetModel(pb.GetModelRequest(), timeout=timeout_s)).card.model
 
+        await channel.replicas.wait_ready(2)
         met: set[str] = set()
         async with asyncio.timeout(PATIENCE_S):
             while met != {ONE, OTHER}:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # these exist in the stubs only
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub
     from e3rg.video.v1.video_pb2_grpc import VideoServiceAsyncStub
 
-CARD_TIMEOUT_S = 3.0
+CARD_TIMEOUT_S = 5.0
 STREAM_TIMEOUT_S = 600.0
 """A stream ends with its turn; this only bounds one whose caller set no deadline."""
 

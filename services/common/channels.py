@@ -7,8 +7,9 @@ idempotency key (`clients.options`), so a retry after a lost answer changes noth
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -21,6 +22,8 @@ RETRY_S = 0.1
 """Wait before the second attempt where no other replica is ready; the next wait is twice as long."""
 REPLAYED_BYTES_MAX = 1 << 25
 """Bytes of a call's messages that are kept to make it again; a call that sent more is not made again."""
+REPLAYED_BYTES_MAX_OF_ALL = 1 << 26
+"""The same for all calls of this process together: many large ones at once must not fill its memory."""
 
 _LOST = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 """CANCELLED comes of a server that stops before the call has ended; a call that is cancelled here has no status."""
@@ -57,7 +60,8 @@ class Method:
         attempts = Attempts(self, timeout)
         while True:
             try:
-                return await attempts.begin(*request, **options)
+                with attempts.noticing_hangs():
+                    return await attempts.begin(*request, **options)
             except (grpc.aio.AioRpcError, NotReady) as error:
                 await attempts.again(error)
 
@@ -76,6 +80,7 @@ class Attempts:
         self._end_s = None if timeout_s is None else time.monotonic() + timeout_s
         self._left = ATTEMPTS_MAX if isinstance(method, Method) else 1
         self._wait_s = RETRY_S
+        self._call: Any = None
 
     def begin(self, *request: Any, **options: Any) -> Any:
         """Begin the next attempt.
@@ -87,7 +92,28 @@ class Attempts:
             options["timeout"] = max(0.0, self._end_s - time.monotonic())
         if not isinstance(self._method, Method):
             return self._method(*request, **options)
-        return self._method.begin(*request, choice=self._choice, **options)
+        self._call = self._method.begin(*request, choice=self._choice, **options)
+        return self._call
+
+    def answered(self) -> None:
+        """Make the call at no other replica any more: its first response has come."""
+        if self._choice.replica:
+            self._choice.replica.answered(self._call)
+
+    @contextmanager
+    def noticing_hangs(self) -> Iterator[None]:
+        """Raise `NotReady` where the call was cancelled because its replica hangs.
+
+        Raises:
+            NotReady: It was.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            task, replica = asyncio.current_task(), self._choice.replica
+            if (task and task.cancelling()) or not (replica and replica.problem):
+                raise
+            raise NotReady(replica.problem) from None
 
     async def again(self, error: Exception) -> None:
         """Return when the call may be made again, at once where another replica is ready; else raise the error."""
@@ -108,6 +134,7 @@ class Answers(AsyncIterator[Any]):
         self._attempts = Attempts(method, options.pop("timeout", None))
         self._request, self._options = request, options
         self._call: Any = None
+        self._is_cancelled = False
         self._answers = self._read()
 
     def __aiter__(self) -> AsyncGenerator[Any]:
@@ -124,19 +151,23 @@ class Answers(AsyncIterator[Any]):
 
     def cancel(self) -> bool:
         """Cancel the call."""
+        self._is_cancelled = True
         return bool(self._call and self._call.cancel())
 
     async def _read(self) -> AsyncGenerator[Any]:
         has_answered = False
         while True:
             try:
-                self._call = self._attempts.begin(*self._request, **self._options)
-                async for answer in self._call:
-                    has_answered = True
-                    yield answer
+                with self._attempts.noticing_hangs():
+                    self._call = self._attempts.begin(*self._request, **self._options)
+                    async for answer in self._call:
+                        if not has_answered:
+                            has_answered = True
+                            self._attempts.answered()
+                        yield answer
                 return
             except (grpc.aio.AioRpcError, NotReady) as error:
-                if has_answered:
+                if has_answered or self._is_cancelled:
                     raise
                 await self._attempts.again(error)
 
@@ -144,10 +175,12 @@ class Answers(AsyncIterator[Any]):
 class Replay(Generic[Item]):
     """Messages of a call, kept to be sent again; `can_repeat` is false when they were too many or failed."""
 
+    bytes_of_all: ClassVar[int] = 0
+
     def __init__(self, messages: AsyncIterator[Item]) -> None:
         self._messages = messages
         self._kept: list[Item] = []
-        self._left_bytes = REPLAYED_BYTES_MAX
+        self._bytes = 0
         self._pulling: asyncio.Future[Item | None] | None = None
         self.can_repeat = True
 
@@ -170,18 +203,27 @@ class Replay(Generic[Item]):
             self._keep(item)
             yield item
 
+    def forget(self) -> None:
+        """Keep no messages: the call is not made again."""
+        Replay.bytes_of_all -= self._bytes
+        self._kept, self._bytes, self.can_repeat = [], 0, False
+
     async def close(self) -> None:
         """Stop reading messages."""
+        self.forget()
         if self._pulling:
             self._pulling.cancel()
             await asyncio.gather(self._pulling, return_exceptions=True)
 
     def _keep(self, item: Item) -> None:
-        self._left_bytes -= item.ByteSize() if isinstance(item, Message) else len(cast("bytes", item))
-        if self._left_bytes >= 0:
-            self._kept.append(item)
-        else:
-            self._kept, self.can_repeat = [], False
+        if not self.can_repeat:
+            return
+        size_bytes = item.ByteSize() if isinstance(item, Message) else len(cast("bytes", item))
+        self._bytes += size_bytes
+        Replay.bytes_of_all += size_bytes
+        self._kept.append(item)
+        if self._bytes > REPLAYED_BYTES_MAX or Replay.bytes_of_all > REPLAYED_BYTES_MAX_OF_ALL:
+            self.forget()
 
 
 class BalancedChannel(grpc.aio.Channel):

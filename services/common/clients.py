@@ -19,7 +19,7 @@ from services.common.tls import TlsFiles, channel_credentials
 KEEPALIVE_TIMEOUT_S = 10
 """A connection whose other end does not answer for so long is closed. One that only lacks a core answers late."""
 _SILENT = "Deadline Exceeded"
-"""Details that gRPC gives a call without an answer."""
+"""Part of the details that gRPC gives a call without an answer."""
 
 _NOT_WRITTEN = "Internal error from Core"
 """Details that gRPC gives a call of which a message could not be written."""
@@ -104,7 +104,7 @@ async def calling(service: str) -> AsyncIterator[None]:
 def translate(error: grpc.aio.AioRpcError, service: str) -> Exception:
     """Returns the error that the server had; failures to reach it name the service."""
     details = error.details() or error.code().name
-    if details == _SILENT:
+    if _SILENT in details:
         details = "it did not answer in time; try again later, or allow more time"
     if error.code() in (
         grpc.StatusCode.UNAVAILABLE,
@@ -168,8 +168,9 @@ async def ask_any(
     try:
         while True:
             try:
-                async with aclosing(aiter(replay)) as again:
-                    return await ask(attempts.begin(metadata=options["metadata"]), again)
+                with attempts.noticing_hangs():
+                    async with aclosing(aiter(replay)) as again:
+                        return await ask(attempts.begin(metadata=options["metadata"]), again)
             except (grpc.aio.AioRpcError, NotReady) as error:
                 if not replay.can_repeat:
                     raise
@@ -203,15 +204,19 @@ async def converse_any(
     try:
         while True:
             try:
-                async with aclosing(aiter(replay)) as again:
-                    call = attempts.begin(metadata=options["metadata"])
-                    async with aclosing(converse(call, again)) as received:
-                        async for response in received:
-                            has_answered = True
-                            yield response
+                with attempts.noticing_hangs():
+                    async with aclosing(aiter(replay)) as again:
+                        call = attempts.begin(metadata=options["metadata"])
+                        async with aclosing(converse(call, again)) as received:
+                            async for response in received:
+                                if not has_answered:
+                                    has_answered = True
+                                    attempts.answered()
+                                    replay.forget()
+                                yield response
                 return
             except (grpc.aio.AioRpcError, NotReady) as error:
-                if has_answered or not replay.can_repeat:
+                if not replay.can_repeat:
                     raise
                 await attempts.again(error)
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 from e3rg.replica.v1 import replica_pb2 as pb
 from e3rg.replica.v1 import replica_pb2_grpc
 
-REPORT_S, LOOK_S = 2.0, 0.1
+REPORT_S, LOOK_S = 1.0, 0.1
 """Longest time between two reports, and time between two looks at what a report would say."""
 CHANGE = 0.1
 """A backlog that changed by less than this share of a call's seconds is not reported before its time."""

@@ -23,8 +23,8 @@ from services.common.targets import resolved, split
 
 RESOLVE_S = 2.0
 """Time between two looks at the name. Replicas are listed before they are ready, so this delays none."""
-SILENT_S = 8.0
-"""A replica that reports nothing for so long is left: it reports every second."""
+SILENT_S = 3.0
+"""A replica that reports nothing for so long is left, though it reports every second. Callers wait longer than this."""
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
 """Wait before a replica that was lost is connected to again."""
 LOOKED_UP = 2
@@ -45,6 +45,7 @@ class Replica:
         self.problem = _CONNECTING
         self._told = pb.WatchReplicaResponse()
         self._begun = self._calls = self._reports = 0
+        self._unanswered: set[grpc.aio.Call] = set()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
@@ -63,8 +64,18 @@ class Replica:
         self._begun += 1
         self._calls += 1
         self._is_idle.clear()
+        self._unanswered.add(call)
         report = self._reports
-        call.add_done_callback(lambda _: self._ended(report))
+        call.add_done_callback(lambda ended: self._ended(ended, report))
+
+    def answered(self, call: grpc.aio.Call) -> None:
+        """Keep a call though the replica hangs: its first response has come."""
+        self._unanswered.discard(call)
+
+    def abandon(self) -> None:
+        """Cancel all calls without a response."""
+        for call in [*self._unanswered]:
+            call.cancel()
 
     def heard(self, told: pb.WatchReplicaResponse) -> None:
         """Take over a report."""
@@ -85,8 +96,9 @@ class Replica:
         self._begun = 0
         self._reports += 1
 
-    def _ended(self, report: int) -> None:
+    def _ended(self, call: grpc.aio.Call, report: int) -> None:
         """Count a call no more; `report` is the number of the last one when it began."""
+        self._unanswered.discard(call)
         self._begun -= report == self._reports
         self._calls -= 1
         if not self._calls:
@@ -261,6 +273,8 @@ class Replicas:
                     async for told in reports:
                         if told is None:
                             replica.problem = f"it has reported nothing for {SILENT_S:g} s"
+                            if self.has_other({replica.address}):
+                                replica.abandon()
                         else:
                             replica.heard(told)
                             retry_s = RETRY_S_MIN

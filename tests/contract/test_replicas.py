@@ -12,9 +12,9 @@ from prometheus_client import REGISTRY
 
 from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
 from services.common import clients, errors, server
-from services.common.channels import REPLAYED_BYTES_MAX, BalancedChannel, near
+from services.common.channels import REPLAYED_BYTES_MAX, REPLAYED_BYTES_MAX_OF_ALL, BalancedChannel, Replay, near
 from services.common.load import Load
-from services.common.replicas import RESOLVE_S, SILENT_S, Choice, Replicas
+from services.common.replicas import RESOLVE_S, Choice, Replicas
 from tests.fakes import PATIENCE_S
 from tests.serving import loopback, refused
 
@@ -337,6 +337,26 @@ async def test_messages_that_are_too_large_to_keep_are_not_sent_again(stack: Asy
     assert sum(echo.asked for echo in replicas) == 1
 
 
+async def test_many_large_calls_at_once_keep_no_more_than_one_bound_for_all_and_nothing_in_the_end(
+    stack: AsyncExitStack,
+) -> None:
+    (echo,) = await echoes(stack, 1)
+    channel = await connected(stack, echo)
+    kept = []
+
+    async def messages() -> AsyncIterator[bytes]:
+        for _ in range(REPLAYED_BYTES_MAX // (1 << 20) - 1):
+            yield bytes(1 << 20)
+            kept.append(Replay.bytes_of_all)
+
+    sending: Any = channel.stream_unary(f"/{NAME}/Send")
+    count = 2 * REPLAYED_BYTES_MAX_OF_ALL // REPLAYED_BYTES_MAX
+    sent = (clients.ask_any(sending, messages(), OPTIONS) for _ in range(count))
+    await asyncio.gather(*sent, return_exceptions=True)  # The answers are too large.
+    assert REPLAYED_BYTES_MAX_OF_ALL / 2 < max(kept) <= REPLAYED_BYTES_MAX_OF_ALL
+    assert Replay.bytes_of_all == 0
+
+
 async def test_what_the_messages_raise_is_raised_and_not_sent_again(stack: AsyncExitStack) -> None:
     replicas = await echoes(stack, 2)
     channel = await connected(stack, *replicas)
@@ -392,9 +412,28 @@ async def test_a_server_that_reports_no_load_is_used_as_an_idle_one(stack: Async
     assert await ask(channel) == "older"
 
 
-class Silent(replica_pb2_grpc.ReplicaServiceServicer):
-    """Reports once; its connection lives on."""
+class Hanging(Echo):
+    """Reports that it is idle, once, and answers nothing; its connection lives on."""
 
+    async def start(self, grace_s: float = 0) -> "Echo":
+        silent = grpc.aio.server()
+        replica_pb2_grpc.add_ReplicaServiceServicer_to_server(_Silent(), silent)
+        self.before = self._hang
+        self._register(silent)
+        self._port = silent.add_insecure_port("127.0.0.1:0")
+        await silent.start()
+        self._stack.push_async_callback(silent.stop, None)
+        return self
+
+    @property
+    def target(self) -> str:
+        return f"ipv4:127.0.0.1:{self._port}"
+
+    async def _hang(self, echo: Echo) -> None:
+        await asyncio.Event().wait()
+
+
+class _Silent(replica_pb2_grpc.ReplicaServiceServicer):
     async def WatchReplica(  # noqa: N802
         self, request: replica_pb2.WatchReplicaRequest, context: Any
     ) -> AsyncIterator[replica_pb2.WatchReplicaResponse]:
@@ -402,18 +441,45 @@ class Silent(replica_pb2_grpc.ReplicaServiceServicer):
         await asyncio.Event().wait()
 
 
-async def test_a_replica_that_reports_nothing_any_more_is_left(stack: AsyncExitStack) -> None:
-    silent = grpc.aio.server()
-    replica_pb2_grpc.add_ReplicaServiceServicer_to_server(Silent(), silent)
-    port = silent.add_insecure_port("127.0.0.1:0")
-    await silent.start()
-    stack.push_async_callback(silent.stop, None)
-    channel = await stack.enter_async_context(clients.open_channel(f"127.0.0.1:{port}"))
-    await channel.channel_ready()
-    async with asyncio.timeout(2 * SILENT_S):
-        while channel.replicas.ready:
-            await channel.replicas.changed()
+@pytest.mark.parametrize(("way", "answer"), [(unary, b"?"), (read, b"?"), (send, b"ab"), (talk, b"ab")])
+async def test_a_call_to_a_replica_that_hangs_is_made_at_another_one_and_the_replica_is_left(
+    stack: AsyncExitStack, way: Callable[[BalancedChannel], Awaitable[bytes]], answer: bytes
+) -> None:
+    hanging, busy = [await Hanging("hanging").start(), await Echo("busy").start()]
+    for echo in (hanging, busy):
+        stack.push_async_callback(echo.stop)
+    busy.load = Load(backlog_s=60.0, call_s=0.1)
+    channel = await connected(stack, hanging, busy)
+    assert await way(channel) == b"busy" + answer
+    assert [echo.asked for echo in (hanging, busy)] == [1, 1]
+    assert channel.replicas.ready == [channel.replicas.choose(Choice())]
+
+
+async def test_a_call_to_the_only_replica_is_waited_for_though_it_reports_nothing(stack: AsyncExitStack) -> None:
+    hanging = await Hanging("hanging").start()
+    stack.push_async_callback(hanging.stop)
+    channel = await connected(stack, hanging)
+    call = asyncio.create_task(ask(channel))
+    while channel.replicas.ready:
+        await channel.replicas.changed()
     assert "reported nothing" in channel.replicas.choose(Choice()).problem
+    assert not call.done()
+    call.cancel()
+
+
+async def test_a_call_that_is_cancelled_while_its_replica_hangs_is_cancelled(stack: AsyncExitStack) -> None:
+    hanging, busy = [await Hanging("hanging").start(), await Echo("busy").start()]
+    for echo in (hanging, busy):
+        stack.push_async_callback(echo.stop)
+    busy.load = Load(backlog_s=60.0, call_s=0.1)
+    channel = await connected(stack, hanging, busy)
+    call = asyncio.create_task(ask(channel))
+    while len(channel.replicas.ready) == 2:
+        await channel.replicas.changed()
+        call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert busy.asked == 0
 
 
 async def test_a_service_whose_model_loads_says_so(stack: AsyncExitStack) -> None:

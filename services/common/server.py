@@ -16,6 +16,7 @@ from prometheus_client import start_http_server
 
 from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
 from services.common.errors import NotReady
+from services.common.health import Health
 from services.common.load import Load, LoadReporter
 from services.common.media import CHUNK_BYTES_MAX
 from services.common.rpc import Interceptor
@@ -53,7 +54,7 @@ class Running:
         port: The one that it really listens on.
     """
 
-    def __init__(self, port: int, lights: Sequence[health.aio.HealthServicer], reporter: LoadReporter) -> None:
+    def __init__(self, port: int, lights: Sequence[Health], reporter: LoadReporter) -> None:
         self.port = port
         self._lights, self._reporter = lights, reporter
         self.handlers = _Handlers()
@@ -129,7 +130,7 @@ async def running(service: str | tuple[str, ...], stage: str, settings: ServiceS
     server = _server(interceptor)
     reporter = LoadReporter(lambda: interceptor.calls)
     replica_pb2_grpc.add_ReplicaServiceServicer_to_server(reporter, server)
-    lights = [health.aio.HealthServicer()]
+    lights = [Health()]
     health_pb2_grpc.add_HealthServicer_to_server(lights[0], server)
     own = replica_pb2.DESCRIPTOR.services_by_name["ReplicaService"].full_name
     services = (service,) if isinstance(service, str) else service
@@ -137,7 +138,7 @@ async def running(service: str | tuple[str, ...], stage: str, settings: ServiceS
     probed = None
     if settings.health_port:
         probed = _server()
-        lights.append(health.aio.HealthServicer())
+        lights.append(Health())
         health_pb2_grpc.add_HealthServicer_to_server(lights[1], probed)
         _listen(probed, settings.host, settings.health_port, None)
     state = Running(_listen(server, settings.host, settings.port, settings.server_tls), lights, reporter)
@@ -146,13 +147,16 @@ async def running(service: str | tuple[str, ...], stage: str, settings: ServiceS
     for each in (server, probed):
         if each:
             await each.start()
-    page = _metrics_page(settings.host, settings.metrics_port) if settings.metrics_port else None
-    log.info("listening", extra={"port": state.port})
+    page = None
     try:
+        page = _metrics_page(settings.host, settings.metrics_port) if settings.metrics_port else None
+        log.info("listening", extra={"port": state.port})
         yield state
     finally:
         await state.set_ready(False)
         reporter.stop()
+        for light in lights:
+            light.stop()
         log.info("draining")
         await server.stop(settings.shutdown_grace_s)
         if probed:

@@ -3,7 +3,9 @@
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 
 def host_of(target: str) -> str:
@@ -34,7 +36,13 @@ async def resolved(name: str) -> list[str]:
         found = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except ValueError as error:
         raise OSError(f"{name!r} is not host:port") from error
+    return listed(found, port)
+
+
+def listed(found: Sequence[tuple[int, int, int, str, tuple[Any, ...]]], port: str) -> list[str]:
+    """Return targets for what `getaddrinfo` found, of its first family only: with both, each replica would be two."""
     return [
-        f"ipv4:{where[0]!s}:{port}" if family == socket.AF_INET else f"ipv6:[{where[0]!s}]:{port}"
+        f"ipv4:{where[0]}:{port}" if family == socket.AF_INET else f"ipv6:[{where[0]}]:{port}"
         for family, _, _, _, where in found
+        if family == found[0][0]
     ]

@@ -103,8 +103,11 @@ async def test_a_port_of_the_metrics_page_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         problem = f"cannot serve the metrics page on 127.0.0.1:{port}: .*; choose another METRICS_PORT"
-        with pytest.raises(OSError, match=problem):
-            async with server.running("x", "test", loopback(metrics_port=port)):
+        with HeldPort() as free:
+            with pytest.raises(OSError, match=problem):
+                async with server.running("x", "test", loopback(port=free.number, metrics_port=port)):
+                    pass
+            async with server.running("x", "test", loopback(port=free.number)):
                 pass
 
 

@@ -1,6 +1,7 @@
 """Replicas are found, balanced and left, over real channels; a call that one of them loses is made at another."""
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -8,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client import REGISTRY
 
 from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
@@ -15,6 +17,7 @@ from services.common import clients, errors, server
 from services.common.channels import REPLAYED_BYTES_MAX, REPLAYED_BYTES_MAX_OF_ALL, BalancedChannel, Replay, near
 from services.common.load import Load
 from services.common.replicas import RESOLVE_S, Choice, Replicas
+from services.common.targets import listed
 from tests.fakes import PATIENCE_S
 from tests.serving import loopback, refused
 
@@ -323,6 +326,9 @@ async def test_all_attempts_of_a_call_share_its_deadline(stack: AsyncExitStack) 
 async def test_a_caller_that_watches_does_not_hold_up_a_stop(stack: AsyncExitStack) -> None:
     stopping = await Echo("stopping").start(grace_s=60 * PATIENCE_S)
     await connected(stack, stopping)
+    plain = await stack.enter_async_context(grpc.aio.insecure_channel(stopping.target))
+    watching = health_pb2_grpc.HealthStub(plain).Watch(health_pb2.HealthCheckRequest(service=server.READINESS))
+    assert (await watching.read()).status == health_pb2.HealthCheckResponse.SERVING
     await stopping.stop()
 
 
@@ -487,3 +493,10 @@ async def test_a_service_whose_model_loads_says_so(stack: AsyncExitStack) -> Non
     channel = await stack.enter_async_context(clients.open_channel(f"127.0.0.1:{running.port}"))
     with refused(grpc.StatusCode.UNAVAILABLE, "the model is being loaded; retry"):
         await ask(channel)
+
+
+def test_a_name_of_both_families_of_addresses_lists_each_replica_once() -> None:
+    first, second = (socket.AF_INET, ("10.0.0.1", 1)), (socket.AF_INET6, ("fd00::1", 1, 0, 0))
+    both = [(family, 1, 6, "", where) for family, where in (first, second)]
+    assert listed(both, "1") == ["ipv4:10.0.0.1:1"]
+    assert listed(both[::-1], "1") == ["ipv6:[fd00::1]:1"]

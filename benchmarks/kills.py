@@ -1,11 +1,11 @@
 """Kills a replica of each stage at each event of a reply, and counts the replies that are lost.
 
-    python -m benchmarks.kills [--turns 100]
+    python -m benchmarks.kills [--turns 100] [--hang]
 
 Every service runs as on one machine (`local`), with a second replica of memory, understanding, the writer, voice and
 face. A turn is answered; at one of its events the replica of one stage that has a call in progress is killed with
-SIGKILL, and started again before the next turn. A reply is lost when its call fails, or when its sound or its pictures
-are not whole. The first row kills nobody.
+SIGKILL (SIGSTOP with `--hang`), and started again before the next turn. A reply is lost when its call fails, or when
+its sound or its pictures are not whole. The first row kills nobody.
 """
 
 import argparse
@@ -80,7 +80,8 @@ def doubled(deployment: Deployment) -> None:
 class Killer:
     """Kills, once, the replica of a stage that has a call in progress; the first when none has for a while."""
 
-    def __init__(self, stage: str, deployment: Deployment) -> None:
+    def __init__(self, stage: str, deployment: Deployment, blow: signal.Signals) -> None:
+        self._blow = blow
         self._replicas = [deployment.components[name] for name in (stage, f"{stage}-2")]
         self._thread = Thread(target=self._kill)
         self.victim: Component | None = None
@@ -94,6 +95,9 @@ class Killer:
         """Waits until it is done; returns whom it killed."""
         if self._thread.ident:
             self._thread.join()
+        if self.victim and self.victim.process:
+            self.victim.process.kill()
+            self.victim.process.wait()
         return self.victim
 
     def _kill(self) -> None:
@@ -111,8 +115,7 @@ class Killer:
                     call.cancel()
             self.victim = at_work or self._replicas[0]
             assert self.victim.process
-            self.victim.process.send_signal(signal.SIGKILL)
-            self.victim.process.wait()
+            self.victim.process.send_signal(self._blow)
 
 
 def problem_of(events: Sequence[pb.RespondResponse]) -> str:
@@ -139,7 +142,7 @@ def answers(client: Client, number: int) -> Iterator[pb.RespondResponse]:
     return (timed.event for timed in client.respond(header))
 
 
-def run(turns: int, folder: Path) -> int:
+def run(turns: int, blow: signal.Signals, folder: Path) -> int:
     """Runs the turns; returns how many replies were lost."""
     deployment = Deployment(folder, Path(".models"), report=print)
     doubled(deployment)
@@ -150,7 +153,7 @@ def run(turns: int, folder: Path) -> int:
         client = stack.enter_context(Client(deployment.address))
         for number in range(turns):
             stage, at = pair = KILLS[number % len(KILLS)]
-            killer = Killer(stage, deployment) if stage else None
+            killer = Killer(stage, deployment, blow) if stage else None
             events: list[pb.RespondResponse] = []
             begun_s = time.monotonic()
             try:
@@ -186,9 +189,11 @@ def main() -> None:
     """Runs the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=110)
+    parser.add_argument("--hang", action="store_true", help="stop processes with SIGSTOP and do not kill them")
     options = parser.parse_args()
+    blow = signal.SIGSTOP if options.hang else signal.SIGKILL
     with tempfile.TemporaryDirectory(prefix="benchmark-kills-") as folder:
-        sys.exit(min(1, run(options.turns, Path(folder))))
+        sys.exit(min(1, run(options.turns, blow, Path(folder))))
 
 
 if __name__ == "__main__":

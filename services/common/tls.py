@@ -27,17 +27,39 @@ class TlsFiles:
 
         Raises:
             OSError: One cannot be read.
-            ValueError: Key and certificate do not fit together, as between two writes of a rotation.
+            ValueError: One holds nothing usable, or key and certificate do not fit together, as between two writes of
+                a rotation.
         """
-        if self.certificate and self.key:
-            try:
-                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
-            except ssl.SSLError as error:
-                raise ValueError(f"{self.certificate} and {self.key} do not fit together ({error.reason})") from error
         key, certificate, authorities = (
             file.read_bytes() if file else None for file in (self.key, self.certificate, self.authorities)
         )
+        for file, content in ((self.authorities, authorities), (self.certificate, certificate)):
+            if content is not None:
+                _require_certificate(file, content)
+        if self.certificate and self.key:
+            _require_pair(self.certificate, self.key)
         return key, certificate, authorities
+
+
+def _require_certificate(file: Path | None, content: bytes) -> None:
+    try:
+        # Comments between certificates may be in any script; the parser takes ASCII only.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ValueError(f"{file} holds no certificate; write one in PEM") from error
+
+
+def _require_pair(certificate: Path, key: Path) -> None:
+    def pass_phrase() -> str:
+        # Without this, OpenSSL asks on the terminal.
+        raise ValueError(f"{key} is encrypted; write the private key without a pass phrase")
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, pass_phrase)
+    except ssl.SSLError as error:
+        if error.reason:
+            raise ValueError(f"{certificate} and {key} do not fit together ({error.reason})") from error
+        raise ValueError(f"{key} holds no private key; write one in PEM") from error
 
 
 class Rotating:

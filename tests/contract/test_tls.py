@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import ValidationError
 
@@ -17,12 +18,14 @@ from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from services.common import clients, server
 from services.common.replicas import RESOLVE_S
 from services.common.settings import ServiceSettings
+from services.common.tls import TlsFiles
 from tests.fakes import PATIENCE_S
 from tests.ports import HeldPort
 from tests.serving import loopback, plain_channel, refused
 
 OPTIONS = clients.CallOptions(timeout=PATIENCE_S, metadata=())
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+CUT_OFF = b"-----BEGIN CERTIFICATE-----\nMIIB"
 
 
 class Authority:
@@ -159,6 +162,48 @@ async def test_a_key_without_its_certificate_leaves_the_last_pair_in_use(
 async def test_a_key_without_its_certificate_ends_a_start(ours: Authority) -> None:
     ours.authority.issue_cert("127.0.0.1").private_key_pem.write_to_path(ours.key)
     with pytest.raises(ValueError, match=r"ours\.crt\.pem and .*ours\.key\.pem do not fit together"):
+        async with server.running("x", "test", ours.settings()):
+            pass
+
+
+@pytest.mark.parametrize("content", [b"", b"no certificate", CUT_OFF])
+async def test_authorities_that_are_none_leave_the_last_ones_in_use(
+    stack: AsyncExitStack, ours: Authority, tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = tmp_path / "kept.pem"
+    kept.write_bytes(ours.ca.read_bytes())
+    running = await serving(stack, ours.settings(tls_client_ca_file=ours.ca))
+    ours.ca.write_bytes(content)
+    assert await ask(stack, running, ours.settings(tls_ca_file=kept)) == b"answer"
+    told = {vars(record)["why"] for record in caplog.records if record.name == "services.common.tls"}
+    assert told == {f"{ours.ca} holds no certificate; write one in PEM"}
+
+
+@pytest.mark.parametrize("content", [b"", b"no certificate", b"\xff\x00", CUT_OFF])
+@pytest.mark.parametrize(
+    ("kind", "lacking"), [("ca", "certificate"), ("certificate", "certificate"), ("key", "private key")]
+)
+async def test_a_file_without_what_it_is_for_ends_a_start(
+    ours: Authority, kind: str, lacking: str, content: bytes
+) -> None:
+    file = getattr(ours, kind)
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{file} holds no {lacking}; write one in PEM$"):
+        async with server.running("x", "test", ours.settings(tls_client_ca_file=ours.ca)):
+            pass
+
+
+def test_comments_of_authorities_may_be_in_any_script(ours: Authority) -> None:
+    ours.ca.write_bytes("# Főtanúsítvány\n".encode() + ours.ca.read_bytes())
+    assert TlsFiles(ours.ca).read() == (None, None, ours.ca.read_bytes())
+
+
+async def test_an_encrypted_key_ends_a_start_and_asks_nobody(ours: Authority) -> None:
+    key = serialization.load_pem_private_key(ours.key.read_bytes(), None)
+    encryption = serialization.BestAvailableEncryption(b"pass phrase")
+    form = serialization.PrivateFormat.PKCS8
+    ours.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, encryption))
+    with pytest.raises(ValueError, match=f"^{ours.key} is encrypted; write the private key without a pass phrase$"):
         async with server.running("x", "test", ours.settings()):
             pass
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 
+from client import credentials
 from client.connection import TIMEOUT_S, Upload, ask, errors
 from client.emotion_references import EmotionReferences
 from client.erasure import Erasure
@@ -45,16 +46,28 @@ class Client:
         address: The orchestrator's, as host:port.
         tenant: Whose identities and turns they are.
         ca_file: PEM file of the authorities that certify the deployment: with it, the connection is TLS.
+        certificate_file: PEM file of the certificate that is shown to a deployment that demands one.
+        key_file: PEM file of its private key.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: A file is missing beside the others, or holds nothing usable.
     """
 
-    def __init__(self, address: str, tenant: str = TENANT_DEFAULT, ca_file: str | Path = "") -> None:
+    def __init__(
+        self,
+        address: str,
+        tenant: str = TENANT_DEFAULT,
+        ca_file: str | Path = "",
+        certificate_file: str | Path = "",
+        key_file: str | Path = "",
+    ) -> None:
         # gRPC's own pool would give a new client the retry backoff of an older one to the same address.
         options = [("grpc.use_local_subchannel_pool", 1)]
-        if ca_file:
-            credentials = grpc.ssl_channel_credentials(Path(ca_file).read_bytes())
-            self._channel = grpc.secure_channel(address, credentials, options)
-        else:
-            self._channel = grpc.insecure_channel(address, options)
+        found = credentials.read(ca_file, certificate_file, key_file)
+        self._channel = (
+            grpc.secure_channel(address, found, options) if found else grpc.insecure_channel(address, options)
+        )
         self._stub = orchestrator_pb2_grpc.OrchestratorServiceStub(self._channel)
         self._tenant = tenant
         self.identities = Identities(self._channel, tenant)

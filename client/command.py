@@ -5,6 +5,8 @@ import io
 import os
 import sys
 
+import grpc
+
 from client.client import TENANT_DEFAULT, Client
 from client.commands import emotions, exemplars, identities, memory, respond, status
 from client.commands.arguments import Refusal, text
@@ -18,14 +20,21 @@ NOBODY_READS = SIGNAL_BASE + 13
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what was said may be in any script
     try:
-        with Client(options.address, options.tenant, options.ca) as client:
+        try:
+            client = Client(options.address, options.tenant, options.ca, options.certificate, options.key)
+        except ValueError as error:
+            parser.error(str(error))
+        with client:
             result: int = options.run(client, options)
             return result
-    except (ClientError, Refusal) as error:
+    except ClientError as error:
+        complain(f"{error}{_advice(error, options)}")
+    except Refusal as error:
         complain(str(error))
     except BrokenPipeError:
         # Python would flush what is left when it ends, and fail again.
@@ -38,6 +47,22 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
+def _advice(error: ClientError, options: argparse.Namespace) -> str:
+    """Return what would be right where no connection came about, maybe for lack of the right TLS files."""
+    # These are gRPC's own words; a deployment that answers has others.
+    if error.status is not grpc.StatusCode.UNAVAILABLE or not error.message.startswith("failed to connect"):
+        return ""
+    if "CERTIFICATE_VERIFY_FAILED" in error.message:
+        return f"; {options.ca} does not certify this deployment: name its authority by --ca or E3RG_CA_FILE"
+    if "Socket closed" not in error.message and "Connection reset" not in error.message:
+        return ""
+    if not options.ca:
+        return "; if the deployment speaks TLS, name its authority by --ca or E3RG_CA_FILE"
+    if not options.certificate:
+        return "; if the deployment demands a certificate, name yours by --certificate and --key"
+    return f"; if the deployment demands a certificate, it may not accept {options.certificate}"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="e3rg", description="Talks to an E3RG deployment.")
     address = os.environ.get("E3RG_ADDRESS", "127.0.0.1:50051")
@@ -48,6 +73,18 @@ def _parser() -> argparse.ArgumentParser:
         default=os.environ.get("E3RG_CA_FILE", ""),
         metavar="FILE",
         help="authority of the orchestrator's certificate, or E3RG_CA_FILE: with it, the connection is TLS",
+    )
+    parser.add_argument(
+        "--certificate",
+        default=os.environ.get("E3RG_CERTIFICATE_FILE", ""),
+        metavar="FILE",
+        help="shown to a deployment that demands one, or E3RG_CERTIFICATE_FILE",
+    )
+    parser.add_argument(
+        "--key",
+        default=os.environ.get("E3RG_KEY_FILE", ""),
+        metavar="FILE",
+        help="private key of --certificate, or E3RG_KEY_FILE",
     )
     parser.add_argument(
         "--tenant", type=text, default=tenant, help="whose avatars, or E3RG_TENANT (default: %(default)s)"

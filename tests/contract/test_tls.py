@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import ValidationError
 
-from client import Client, ClientError
+from client import Client, ClientError, command
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from services.common import clients, server
 from services.common.replicas import RESOLVE_S
@@ -221,6 +221,62 @@ async def test_the_client_reaches_a_gateway_by_tls_and_no_other(
     assert [each.name for each in await asyncio.to_thread(status, ours)] == ["orchestrator"]
     with pytest.raises(ClientError, match=r"UNAVAILABLE: .*CERTIFICATE_VERIFY_FAILED"):
         await asyncio.to_thread(status, theirs)
+
+
+async def complaint(capsys: pytest.CaptureFixture[str], address: str, *words: str | Path) -> str:
+    """Run `e3rg status`, which has to fail; return what it says."""
+    assert await asyncio.to_thread(command.main, ["--address", address, *map(str, words), "status"]) == 1
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+async def test_the_command_names_the_files_that_a_deployment_asks_for(
+    stack: AsyncExitStack, ours: Authority, theirs: Authority, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = await stack.enter_async_context(server.running("x", "test", ours.settings(tls_client_ca_file=ours.ca)))
+    running.serve(gateway)
+    address = f"127.0.0.1:{running.port}"
+    assert (await complaint(capsys, address)).endswith(
+        "; if the deployment speaks TLS, name its authority by --ca or E3RG_CA_FILE"
+    )
+    assert (await complaint(capsys, address, "--ca", theirs.ca)).endswith(
+        f"; {theirs.ca} does not certify this deployment: name its authority by --ca or E3RG_CA_FILE"
+    )
+    assert (await complaint(capsys, address, "--ca", ours.ca)).endswith(
+        "; if the deployment demands a certificate, name yours by --certificate and --key"
+    )
+    others = ("--ca", ours.ca, "--certificate", theirs.certificate, "--key", theirs.key)
+    assert (await complaint(capsys, address, *others)).endswith(
+        f"; if the deployment demands a certificate, it may not accept {theirs.certificate}"
+    )
+    shown = ["--ca", ours.ca, "--certificate", ours.certificate, "--key", ours.key]
+    assert await asyncio.to_thread(command.main, ["--address", address, *map(str, shown), "status"]) == 1
+    assert "NOT READY" in capsys.readouterr().out  # It is answered, by a gateway that has no more to say.
+
+
+async def test_nobody_is_told_of_tls_where_nobody_listens(ours: Authority, capsys: pytest.CaptureFixture[str]) -> None:
+    with HeldPort() as port:
+        said = await complaint(capsys, f"127.0.0.1:{port.number}")
+    assert said.startswith("e3rg: UNAVAILABLE: ")
+    assert "TLS" not in said
+
+
+def test_half_of_a_clients_files_are_refused(ours: Authority, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, problem in (
+        (["--certificate", ours.certificate], "certificate and key go together; give both or none"),
+        (
+            ["--certificate", ours.certificate, "--key", ours.key],
+            f"the certificate {ours.certificate} is shown by TLS only; give the authority (ca) too",
+        ),
+        (["--ca", ours.key], f"{ours.key} holds no certificate; name the authority's, in PEM"),
+        (
+            ["--ca", ours.ca, "--certificate", ours.certificate, "--key", ours.ca],
+            f"{ours.certificate} and {ours.ca} are no certificate and its private key; give both in PEM",
+        ),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            command.main([*map(str, words), "status"])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.endswith(f"e3rg: error: {problem}\n")
 
 
 async def test_probes_without_tls_have_a_port_with_nothing_but_health(stack: AsyncExitStack, ours: Authority) -> None:

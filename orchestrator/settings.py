@@ -3,6 +3,7 @@
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from services.common.addresses import Address
 from services.common.settings import ServiceSettings
 
 
@@ -11,13 +12,13 @@ class OrchestratorSettings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="E3RG_ORCHESTRATOR_", frozen=True)
 
-    understanding_address: str = "127.0.0.1:50052"
+    understanding_address: Address = "127.0.0.1:50052"
     """Address of the understanding service; a name is resolved again and again, and all that it lists are called."""
-    memory_address: str = "127.0.0.1:50053"
+    memory_address: Address = "127.0.0.1:50053"
     """Address of the memory service."""
-    tts_address: str = "127.0.0.1:50054"
+    tts_address: Address = "127.0.0.1:50054"
     """Address of the tts service."""
-    video_address: str = "127.0.0.1:50055"
+    video_address: Address = "127.0.0.1:50055"
     """Address of the video service."""
     turn_deadline_s: float = Field(default=60, gt=0)
     """Time that a turn gets when its caller sets no deadline. A renderer of segments chooses its quality by it, and

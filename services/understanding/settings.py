@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from services.common.addresses import Address
 from services.common.settings import ServiceSettings
 
 
@@ -13,7 +14,7 @@ class UnderstandingSettings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="E3RG_UNDERSTANDING_", frozen=True)
 
-    voters: dict[str, str] = Field(default_factory=dict)
+    voters: dict[str, Address] = Field(default_factory=dict)
     """Address of each voter by name, as JSON, in order of priority: {"text": "host:port"}."""
     writer: str = ""
     """Name of the voter that writes the replies."""

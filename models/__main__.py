@@ -48,6 +48,9 @@ def _parsed() -> argparse.Namespace:
     arguments = parser.parse_args()
     if bool(arguments.manifest) != bool(arguments.source) and not (arguments.manifest and arguments.check):
         parser.error("--manifest and --from go together")
+    if arguments.describe and not arguments.describe.is_dir():
+        what = "a file" if arguments.describe.exists() else "missing"
+        parser.error(f"--describe: {arguments.describe} is {what}; name a folder")
     return arguments
 
 

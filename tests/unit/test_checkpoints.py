@@ -82,6 +82,17 @@ def test_a_manifest_describes_each_file_of_a_folder(manifest: Path) -> None:
         assert rows[path].size_bytes == len(content)
 
 
+@pytest.mark.parametrize(("name", "what"), [("nowhere", "missing"), ("file", "a file")])
+def test_what_is_no_folder_is_not_described(
+    tmp_path: Path, name: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, "--describe", tmp_path / name)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: --describe: {tmp_path / name} is {what}; name a folder\n")
+
+
 def test_the_command_copies_from_a_folder_once(
     tmp_path: Path, source: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

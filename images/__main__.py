@@ -25,6 +25,9 @@ EMBEDDED = (
     "orchestrator",
     "weights",
 )
+REQUIREMENTS = ROOT / "images" / "requirements"
+SHARED = ("build", "service")
+"""Requirements that are of no component of its own."""
 
 
 class ImageError(Exception):
@@ -65,20 +68,34 @@ class Image:
         return [engine, *verb, "--target", self.target, *built, *options, "--tag", self.name, "."]
 
 
-def find_engine() -> str:
-    """Return the first engine that is installed.
+def component(text: str) -> str:
+    """Return a component's name as it is.
 
     Raises:
-        ImageError: None is.
+        argparse.ArgumentTypeError: There is none of that name.
     """
-    for engine in ENGINES:
+    known = {"weights", *(path.stem for path in REQUIREMENTS.glob("*.txt"))} - set(SHARED)
+    if text not in known:
+        raise argparse.ArgumentTypeError(f"{text!r} is unknown; known are: {', '.join(sorted(known))}")
+    return text
+
+
+def find_engine(wanted: str = "") -> str:
+    """Return the engine that is wanted, or the first that is installed.
+
+    Raises:
+        ImageError: It is not installed, or none is.
+    """
+    for engine in [wanted] if wanted else ENGINES:
         if shutil.which(engine):
             return engine
-    raise ImageError(f"none of {', '.join(ENGINES)} is installed")
+    raise ImageError(f"{wanted} is not installed" if wanted else f"none of {', '.join(ENGINES)} is installed")
 
 
 def git(*words: str) -> str:
-    """Return what git prints, or nothing outside of a checkout."""
+    """Return what git prints, or nothing without it or outside of a checkout."""
+    if not shutil.which("git"):
+        return ""
     done = subprocess.run(["git", *words], cwd=ROOT, check=False, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else ""
 
@@ -120,23 +137,25 @@ def print_sizes(engine: str, base: str, images: Sequence[Image]) -> None:
 def main() -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m images", description=__doc__)
-    parser.add_argument("--engine", choices=ENGINES, help="default: the first that is installed")
+    parser.add_argument("--engine", choices=ENGINES, default="", help="default: the first that is installed")
     parser.add_argument("--registry", default="", help="what comes before the names: HOST/FOLDER")
     parser.add_argument("--tag", default="", help="default: what `git describe` says")
     parser.add_argument("--base", default=BASE, help="base image, best with its digest (default: %(default)s)")
     parser.add_argument("--source", default="", help="address of the source code, for the label")
     parser.add_argument("--push", action="store_true", help="push them to the registry")
     parser.add_argument("--option", action="append", default=[], help="one for the engine's build, as --option=--pull")
-    parser.add_argument("components", nargs="*", metavar="COMPONENT", help=f"default: {' '.join(EMBEDDED)}")
+    parser.add_argument(
+        "components", nargs="*", type=component, metavar="COMPONENT", help=f"default: {' '.join(EMBEDDED)}"
+    )
     arguments = parser.parse_args()
     if arguments.push and not arguments.registry:
-        parser.error("--push needs --registry")
+        parser.error("--push needs --registry HOST/FOLDER, for make REGISTRY=HOST/FOLDER")
     tag = arguments.tag or git("describe", "--tags", "--always", "--dirty") or "latest"
-    images = [Image(component, arguments.registry, tag) for component in arguments.components or EMBEDDED]
+    images = [Image(name, arguments.registry, tag) for name in arguments.components or EMBEDDED]
     labels = {"revision": git("rev-parse", "HEAD"), "source": arguments.source}
     started_s = time.monotonic()
     try:
-        engine = arguments.engine or find_engine()
+        engine = find_engine(arguments.engine)
         for image in images:
             run(image.build_command(engine, arguments.base, labels, arguments.option))
         if arguments.push:

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from images import lock
-from images.__main__ import EMBEDDED, ENGINES, Image
+from images.__main__ import EMBEDDED, ENGINES, Image, component, main
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -157,3 +157,46 @@ def test_all_images_with_pytorch_need_the_same_driver() -> None:
     (cuda,) = versions["nvidia-cuda-runtime"]
     assert cuda.startswith("13."), "the head of the Dockerfile says which driver is the least"
     assert "CUDA 13" in DOCKERFILE
+
+
+def images_command(monkeypatch: pytest.MonkeyPatch, path: Path, *words: str) -> int:
+    """Run `python -m images` where only the programs in `path` are installed."""
+    monkeypatch.setattr("sys.argv", ["images", *words])
+    monkeypatch.setenv("PATH", str(path))
+    return main()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [((), f"none of {', '.join(ENGINES)} is installed"), (("--engine", "podman"), "podman is not installed")],
+)
+def test_an_engine_that_is_not_installed_is_told(
+    words: tuple[str, ...],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert images_command(monkeypatch, tmp_path, *words, "tts") == 1
+    assert capsys.readouterr().err == f"images: {problem}\n"
+
+
+def test_a_push_to_nowhere_is_refused_with_the_variable_of_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        images_command(monkeypatch, tmp_path, "--push")
+    assert ended.value.code == 2
+    assert "--push needs --registry HOST/FOLDER, for make REGISTRY=HOST/FOLDER\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["ttts", "mllm", "build", "service", "tts/openvoice"])
+def test_a_component_that_is_none_is_refused_with_those_that_are(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        images_command(monkeypatch, tmp_path, name)
+    assert ended.value.code == 2
+    _, _, known = capsys.readouterr().err.strip().partition(f"{name!r} is unknown; known are: ")
+    assert set(known.split(", ")) == {"weights", *lock.locked_extras(PROJECT)} - {lock.SHARED, lock.TOOLS}
+    assert all(component(each) == each for each in EMBEDDED)

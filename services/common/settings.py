@@ -2,6 +2,7 @@
 
 import ipaddress
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, FilePath, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -12,7 +13,7 @@ from services.common.tls import TlsFiles
 class ServiceSettings(BaseSettings):
     """Listening, TLS and stop of a service."""
 
-    model_config = SettingsConfigDict(frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
 
     host: str = "127.0.0.1"
     """Address to listen on; any but loopback needs TLS, or `insecure`."""
@@ -36,7 +37,7 @@ class ServiceSettings(BaseSettings):
     """Seconds that running calls get to finish after SIGTERM."""
     queue_waiting_max: int = Field(default=8, ge=0)
     """Requests that may wait for the model; more are refused with RESOURCE_EXHAUSTED."""
-    log_level: str = "INFO"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
     """Least level that is logged."""
     models_dir: Path = Path(".models")
     """Folder of the weights."""

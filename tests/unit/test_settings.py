@@ -1,11 +1,12 @@
 """Settings of the services, as the environment gives them."""
 
 import pytest
-from pydantic import ValidationError
+from pydantic import HttpUrl, ValidationError
 
 from orchestrator.settings import OrchestratorSettings
 from services.common.settings import ServiceSettings
 from services.memory.settings import MemorySettings
+from services.mllm.backends import openai
 from services.mllm.settings import MllmSettings
 from services.tts.settings import TtsSettings
 from services.understanding.settings import UnderstandingSettings
@@ -39,7 +40,17 @@ def test_settings_are_frozen(cls: type[ServiceSettings]) -> None:
 
 
 @pytest.mark.parametrize("cls", SERVICES)
-@pytest.mark.parametrize(("name", "value"), [("PORT", "70000"), ("PORT", "x"), ("SHUTDOWN_GRACE_S", "-1")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "70000"),
+        ("PORT", "x"),
+        ("SHUTDOWN_GRACE_S", "-1"),
+        ("SHUTDOWN_GRACE_S", "inf"),
+        ("SHUTDOWN_GRACE_S", "nan"),
+        ("LOG_LEVEL", "LOUD"),
+    ],
+)
 def test_a_setting_that_cannot_be_stops_the_start_and_is_named(
     cls: type[ServiceSettings], name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,6 +58,12 @@ def test_a_setting_that_cannot_be_stops_the_start_and_is_named(
     monkeypatch.setenv(f"E3RG_{word}_{name}", value)
     with pytest.raises(ValidationError, match=name.lower()):
         cls()
+
+
+def test_a_model_that_is_waited_for_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("E3RG_MLLM_TIMEOUT_S", "inf")
+    with pytest.raises(ValidationError, match="timeout_s\n  Input should be a finite number"):
+        openai.Settings(base_url=HttpUrl("http://127.0.0.1:8000/v1"), model="any")
 
 
 def test_a_gateway_that_stops_finishes_the_longest_turn() -> None:
@@ -71,6 +88,7 @@ def test_unless_told_otherwise_the_majority_decides_as_early_as_it_can() -> None
         ("QUORUM", "3", "quorum is 3, but there are 2 voters"),
         ("QUORUM", "0", "quorum"),
         ("VOTE_DEADLINE_S", "0", "vote_deadline_s"),
+        ("VOTE_DEADLINE_S", "inf", "vote_deadline_s"),
         ("FRAMES_MAX", "65", "frames_max"),
         ("RULE", "median", "rule"),
         ("RULE", "weighted", "rule is 'weighted', but weights is empty; name a table of weights"),

@@ -21,6 +21,7 @@ PANEL = {
     "E3RG_UNDERSTANDING_WRITER": "text",
     "E3RG_UNDERSTANDING_TRANSCRIBER": "text",
 }
+LEVELS = "'DEBUG', 'INFO', 'WARNING', 'ERROR' or 'CRITICAL'"
 OPENAI = {
     "E3RG_MLLM_BACKEND": "openai",
     "E3RG_MLLM_API_KEY": KEY,
@@ -57,6 +58,8 @@ def test_a_password_in_an_address_is_not_told() -> None:
     ("settings", "lines"),
     [
         (PANEL | {"RULE": "best"}, ["RULE: Input should be 'majority', 'weighted' or 'pooled'"]),
+        (PANEL | {"LOG_LEVEL": "LOUD"}, [f"LOG_LEVEL: Input should be {LEVELS}"]),
+        (PANEL | {"SHUTDOWN_GRACE_S": "inf"}, ["SHUTDOWN_GRACE_S: Input should be a finite number"]),
         (PANEL | {"VOTERS": "text=text:50051"}, ["VOTERS: it must be JSON"]),
         (PANEL | {"VOTERS": '{"text": 1}'}, ["VOTERS.text: Input should be a valid string"]),
         (PANEL | {"WRITER": "me"}, ["*: writer is 'me'; it must be one of the voters ['text']"]),
@@ -147,6 +150,7 @@ def test_a_start_that_is_broken_off_ends_by_the_process_itself() -> None:
         silent.settimeout(60)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         settings = OPENAI | {"E3RG_MLLM_BASE_URL": url, "E3RG_MLLM_MODEL": "any"}
+        settings |= {"E3RG_MLLM_PORT": "0", "E3RG_MLLM_METRICS_PORT": "0"}
         starting = subprocess.Popen([sys.executable, "-m", "services.mllm"], cwd=ROOT, env=os.environ | settings)
         connection, _ = silent.accept()
         with connection:

@@ -9,7 +9,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class ChatSettings(BaseSettings):
     """How a chat model is asked, whatever family it is of."""
 
-    model_config = SettingsConfigDict(env_prefix="E3RG_MLLM_", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix="E3RG_MLLM_", frozen=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
     models_dir: Path = Path(".models")
     """The model folder; the reader of sentences that picks the examples lies in it."""

@@ -107,6 +107,10 @@ def test_each_component_has_probes_a_budget_and_room_to_spread(profile: Rendered
         (container,) = pod["containers"]
         assert container["startupProbe"]["grpc"]["port"] == container["livenessProbe"]["grpc"]["port"], name
         assert container["readinessProbe"]["grpc"]["service"] == "readiness", name
+        # The others wait for other services; to restart them would not help.
+        loads_a_model = name.startswith("mllm-") or name in ("tts", "video")
+        assert container["startupProbe"]["grpc"].get("service") == ("readiness" if loads_a_model else None), name
+        assert "service" not in container["livenessProbe"]["grpc"], name
         # The scheduler leaves out nodes that lack the key of any constraint, and with them all of it.
         (spread,) = pod["topologySpreadConstraints"]
         assert spread["topologyKey"] == "kubernetes.io/hostname"

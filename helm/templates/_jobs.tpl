@@ -1,10 +1,8 @@
-{{/* The Jobs, by name, as YAML. `suffix` makes a new Job where the old one was asked for something else: a Job cannot be
-     changed. `hooks` are those of Helm. */}}
+{{/* The Jobs, by name, as YAML. `hooks` are those of Helm. */}}
 {{- define "e3rg.jobs" -}}
 {{- if not .Values.weights.existingClaim }}
 weights:
   image: {{ include "e3rg.image" (list . "weights") }}
-  suffix: -{{ include "e3rg.weightsMark" . }}
   command:
     - sh
     - -euc
@@ -16,6 +14,7 @@ weights:
   env: {{ toJson .Values.weights.env }}
   memory: 1Gi
   seconds: 3600
+  mountsWeights: true
   mounts:
     - {name: models, mountPath: /models}
     {{- if .Values.weights.mirrorClaim }}
@@ -33,8 +32,6 @@ migrate:
   # and `--wait` would hold one after it back until the memory is ready, which waits for the schema.
   {{- if .Release.IsUpgrade }}
   hooks: pre-upgrade
-  {{- else }}
-  suffix: -first
   {{- end }}
   command: [sh, -c, "until python -m services.memory migrate; do sleep 2; done"]
   env:
@@ -46,7 +43,6 @@ migrate:
 {{- if eq .Values.objectStore.mode "bundled" }}
 bucket:
   image: {{ include "e3rg.image" (list . "memory") }}
-  suffix: -{{ list .Values.objectStore.bucket .Values.objectStore.bundled (include "e3rg.image" (list . "memory")) | toJson | sha256sum | trunc 10 }}
   command: [sh, -c, "until python /scripts/bucket.py; do sleep 2; done"]
   env:
     ENDPOINT: {{ include "e3rg.name" (list . "store") }}:{{ include "e3rg.port" (list . "store") }}
@@ -58,6 +54,52 @@ bucket:
   volumes:
     - {name: scripts, configMap: {name: {{ include "e3rg.name" (list . "bucket") }}}}
 {{- end }}
+{{- end }}
+
+{{/* Specification of a Job: (dict "root" $ "name" name "job" job). */}}
+{{- define "e3rg.jobSpec" -}}
+backoffLimit: 10
+activeDeadlineSeconds: {{ int .job.seconds }}
+template:
+  metadata:
+    labels:
+      {{- include "e3rg.podLabels" (list .root .name) | nindent 6 }}
+      {{- if .job.mountsWeights }}
+      {{- include "e3rg.weightsLabel" .root | nindent 6 }}
+      {{- end }}
+  spec:
+    {{- include "e3rg.pod" (dict "root" .root "account" "jobs") | nindent 4 }}
+    {{- with and .job.mountsWeights (include "e3rg.weightsAffinity" .root) }}
+    affinity:
+      {{- . | nindent 6 }}
+    {{- end }}
+    restartPolicy: OnFailure
+    containers:
+      - name: {{ .name }}
+        image: {{ .job.image }}
+        imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+        {{- include "e3rg.container" .root | nindent 8 }}
+        command:
+          {{- toYaml .job.command | nindent 10 }}
+        env:
+          {{- range $key, $value := .job.env }}
+          - {name: {{ $key }}, value: {{ $value | quote }}}
+          {{- end }}
+        resources: {requests: {cpu: 50m, memory: 128Mi}, limits: {memory: {{ .job.memory }}}}
+        volumeMounts:
+          - {name: tmp, mountPath: /tmp}
+          {{- with .job.mounts }}
+          {{- toYaml . | nindent 10 }}
+          {{- end }}
+          {{- include "e3rg.secretMounts" (list .root .name) | nindent 10 }}
+    volumes:
+      - name: tmp
+        # Packages of weights pass through it.
+        emptyDir: {sizeLimit: 1Gi}
+      {{- with .job.volumes }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+      {{- include "e3rg.secretVolumes" (list .root .name) | nindent 6 }}
 {{- end }}
 
 {{/* The CronJobs of the bundled database, by name, as YAML. */}}

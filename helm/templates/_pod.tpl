@@ -74,6 +74,24 @@ priorityClassName: {{ include "e3rg.priorityClass" . }}
 {{- end }}
 {{- end }}
 
+{{/* Label of the pods that mount the weights' claim. */}}
+{{- define "e3rg.weightsLabel" -}}
+e3rg/weights: {{ .Release.Name }}
+{{- end }}
+
+{{/* Keeps these pods on one node, unless the claim says that several may mount it: the scheduler does not look where a
+     disk is attached already. The first pod matches itself. Of a claim of the operator's nothing is known. */}}
+{{- define "e3rg.weightsAffinity" -}}
+{{- if not (or .Values.weights.existingClaim (has "ReadWriteMany" .Values.weights.accessModes)) }}
+podAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    - topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels:
+          {{- include "e3rg.weightsLabel" . | nindent 10 }}
+{{- end }}
+{{- end }}
+
 {{/* Claim that holds the weights. */}}
 {{- define "e3rg.weightsClaim" -}}
 {{- .Values.weights.existingClaim | default (include "e3rg.name" (list . "weights")) -}}

@@ -5,7 +5,7 @@ import subprocess
 import kubernetes_validate
 import pytest
 
-from tests.chart.conftest import CHART, PROFILES, REGISTRY, Rendered
+from tests.chart.conftest import CHART, PROFILES, REGISTRY, Manifest, Rendered, rendered
 from tests.support.kubernetes_programs import helm
 
 KUBERNETES = "1.34"
@@ -114,3 +114,60 @@ def test_each_component_has_probes_a_budget_and_room_to_spread(profile: Rendered
         # The scheduler leaves out nodes that lack the key of any constraint, and with them all of it.
         (spread,) = pod["topologySpreadConstraints"]
         assert spread["topologyKey"] == "kubernetes.io/hostname"
+
+
+def _weights_pods(release: Rendered) -> dict[str, Manifest]:
+    """Return the pods that mount the weights, by what makes them."""
+    pods = {}
+    for name, template in release.pods():
+        claims = {volume.get("persistentVolumeClaim", {}).get("claimName") for volume in template["spec"]["volumes"]}
+        if claims & {"e3rg-weights", "theirs"}:
+            pods[name] = template
+    return pods
+
+
+def test_pods_with_weights_run_on_one_node_where_only_one_may_mount_them() -> None:
+    pods = _weights_pods(rendered())
+    assert len(pods) == 8  # Seven services and the Job.
+    for name, template in pods.items():
+        (term,) = template["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert term["topologyKey"] == "kubernetes.io/hostname", name
+        wanted = term["labelSelector"]["matchLabels"]
+        assert wanted == {"e3rg/weights": "e3rg"}, name
+        # The first pod may start because it matches itself.
+        assert wanted.items() <= template["metadata"]["labels"].items(), name
+
+
+@pytest.mark.parametrize("value", ["weights.accessModes={ReadWriteMany}", "weights.existingClaim=theirs"])
+def test_pods_with_weights_run_anywhere_where_several_nodes_may_mount_them(value: str) -> None:
+    for name, template in _weights_pods(rendered("--set", value)).items():
+        assert "podAffinity" not in template["spec"].get("affinity", {}), name
+
+
+@pytest.mark.parametrize(
+    ("value", "changed"),
+    [
+        ("image.tag=0.2.0", {"weights", "migrate", "bucket"}),
+        ("image.pullPolicy=Always", {"weights", "migrate", "bucket"}),
+        ("image.pullSecrets[0]=registry", {"weights", "migrate", "bucket"}),
+        ("weights.acceptLicences[0]=gemma", {"weights"}),
+        ("weights.accessModes={ReadWriteMany}", {"weights"}),
+        ("database.name=avatars", {"migrate"}),
+        ("objectStore.bucket=avatars", {"bucket"}),
+        ("turn.deadlineS=61", set()),
+    ],
+)
+def test_a_job_that_is_other_than_before_is_a_new_job(value: str, changed: set[str]) -> None:
+    # Kubernetes refuses to change a Job.
+    before, after = rendered().of("Job"), rendered("--set", value).of("Job")
+    assert {name.split("-")[0] for name in after.keys() - before.keys()} == changed
+    assert all(before[name]["spec"] == after[name]["spec"] for name in before.keys() & after.keys())
+
+
+def test_an_accepted_licence_alone_fetches_nothing_else() -> None:
+    def waits_for(release: Rendered) -> str:
+        (container,) = release.of("Deployment")["tts"]["spec"]["template"]["spec"]["initContainers"]
+        return str(container["command"])
+
+    assert waits_for(rendered("--set", "weights.acceptLicences[0]=gemma")) == waits_for(rendered())
+    assert waits_for(rendered("--set", "weights.models[0]=kokoro")) != waits_for(rendered())

@@ -26,6 +26,7 @@ def test_the_registry_is_demanded_and_the_error_says_how_to_push() -> None:
         ("tls.mode=plain", "/tls/mode"),
         ("components.tts.replicas=-1", "/components/tts/replicas"),
         ("weights.size=2GB", "/weights/size"),
+        ("weights.accessModes={ReadWriteOncePod}", "/weights/accessModes"),
         ("database.external.cidrs[0]=10.0.0.1", "/database/external/cidrs"),
         ("production=true", "refuses the bundled database"),
         ("production=true,database.mode=external", "refuses the bundled object store"),

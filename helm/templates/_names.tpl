@@ -44,10 +44,11 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- mergeOverwrite (deepCopy $root.Values.componentDefaults) (deepCopy (index $root.Values.components (index . 1))) | toYaml -}}
 {{- end }}
 
-{{/* Name of a priority class, which the whole cluster shares: (list $ "core"). */}}
+{{/* Name of a priority class, which the whole cluster shares: (list $ "core"). A class cannot be changed, so that another
+     value makes another class. */}}
 {{- define "e3rg.priorityClass" -}}
 {{- $root := index . 0 -}}
-{{- printf "%s-%s-%s" $root.Release.Namespace $root.Release.Name (index . 1) -}}
+{{- printf "%s-%s-%s-%d" $root.Release.Namespace $root.Release.Name (index . 1) (int (index $root.Values.priority (index . 1))) -}}
 {{- end }}
 
 {{/* Names of all ServiceAccounts, as a YAML list: one for each kind of pod. */}}

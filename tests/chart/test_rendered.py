@@ -116,6 +116,15 @@ def test_each_component_has_probes_a_budget_and_room_to_spread(profile: Rendered
         assert spread["topologyKey"] == "kubernetes.io/hostname"
 
 
+def test_a_priority_ends_no_pod_of_others_and_another_value_is_another_class() -> None:
+    # Kubernetes refuses to change a class.
+    before, after = (rendered("--set", f"priority.core={value}").of("PriorityClass") for value in (1, 2))
+    assert all(one["preemptionPolicy"] == "Never" for one in before.values())
+    assert len(before.keys() & after.keys()) == 1  # That of the models.
+    pod = rendered("--set", "priority.core=2").of("Deployment")["memory"]["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] in {one["metadata"]["name"] for one in after.values()}
+
+
 def _weights_pods(release: Rendered) -> dict[str, Manifest]:
     """Return the pods that mount the weights, by what makes them."""
     pods = {}

@@ -72,12 +72,52 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- if and (eq $values.tls.mode "certManager") (not $values.tls.issuer.name) }}{{ fail "tls.mode is certManager: set tls.issuer.name" }}{{ end -}}
 {{- with $values.database }}{{ if and (eq .mode "external") (not (and .external.host .external.secretName)) }}{{ fail "database.mode is external: set database.external.host and database.external.secretName" }}{{ end }}{{ end -}}
 {{- with $values.objectStore }}{{ if and (eq .mode "external") (not (and .external.endpoint .external.secretName)) }}{{ fail "objectStore.mode is external: set objectStore.external.endpoint and objectStore.external.secretName" }}{{ end }}{{ end -}}
+{{- if has (int $values.health.port) (list 50051 9090) }}{{ fail (printf "health.port is %d, which gRPC and the metrics have (50051, 9090); set another port, for instance 50052" (int $values.health.port)) }}{{ end -}}
+{{- with $values.turn }}{{ if gt (int .deadlineS) (int .deadlineMaxS) }}{{ fail (printf "turn.deadlineS is %d, more than turn.deadlineMaxS, %d; raise turn.deadlineMaxS" (int .deadlineS) (int .deadlineMaxS)) }}{{ end }}{{ end -}}
+{{- if and $values.telemetry.otlpEndpoint $values.networkPolicy.enabled (not $values.telemetry.otlpNamespace) }}{{ fail "telemetry.otlpEndpoint is set: set telemetry.otlpNamespace too, the collector's, or no pod may reach it" }}{{ end -}}
+{{- with $values.gateway.ingress }}{{ if and .enabled (not .host) }}{{ fail "gateway.ingress.enabled: set gateway.ingress.host to the name that clients use" }}{{ end }}{{ end -}}
+{{- with $values.gateway.route }}{{ if and .enabled (not .parentRefs) }}{{ fail "gateway.route.enabled: set gateway.route.parentRefs to the Gateways that it is attached to" }}{{ end }}{{ end -}}
+{{- include "e3rg.checkEndpoint" $values.objectStore -}}
+{{- include "e3rg.checkNames" . -}}
 {{- range list "understanding" "memory" "tts" "video" "orchestrator" }}{{ if not (hasKey $values.components .) }}{{ fail (printf "components.%s is missing; a turn needs it" .) }}{{ end }}{{ end -}}
 {{- $names := list -}}
 {{- range $values.panel.voters -}}
+{{- if has .name $names }}{{ fail (printf "panel.voters has two of the name %s; give each a name of its own" .name) }}{{ end -}}
 {{- $names = append $names .name -}}
+{{- if and .component (not (hasPrefix "mllm-" .component)) }}{{ fail (printf "panel.voters: %s asks component %s, which is no voter; name one that begins with mllm-" .name .component) }}{{ end -}}
 {{- if and .component (not (hasKey $values.components .component)) }}{{ fail (printf "panel.voters: %s asks component %s, which is not in components" .name .component) }}{{ end -}}
 {{- end -}}
 {{- if not (has $values.panel.writer $names) }}{{ fail (printf "panel.writer is %s; it must be one of panel.voters: %s" $values.panel.writer (join ", " $names)) }}{{ end -}}
 {{- if not (has $values.panel.transcriber $names) }}{{ fail (printf "panel.transcriber is %s; it must be one of panel.voters: %s" $values.panel.transcriber (join ", " $names)) }}{{ end -}}
+{{- end }}
+
+{{/* Fails where the endpoint of the object store and its port, which the NetworkPolicies open, contradict each other. */}}
+{{- define "e3rg.checkEndpoint" -}}
+{{- $external := .external -}}
+{{- if and (eq .mode "external") $external.endpoint -}}
+{{- if contains "://" $external.endpoint }}{{ fail (printf "objectStore.external.endpoint is %s; leave out %s:// and set objectStore.external.tls" $external.endpoint (splitList "://" $external.endpoint | first)) }}{{ end -}}
+{{- $port := regexFind ":[0-9]+$" $external.endpoint | trimPrefix ":" | default (ternary "443" "80" $external.tls) -}}
+{{- if ne $port (toString (int $external.port)) }}{{ fail (printf "objectStore.external.port is %d, but objectStore.external.endpoint, %s, is asked at port %s; set objectStore.external.port=%s" (int $external.port) $external.endpoint $port $port) }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Fails where the release makes a name that Kubernetes refuses, or two volumes of one name. */}}
+{{- define "e3rg.checkNames" -}}
+{{- $root := . -}}
+{{- $longest := dict -}}
+{{- range keys .Values.components }}{{ $_ := set $longest . 63 }}{{ end -}}
+{{- /* A Job's name ends with a hash; to that of a StatefulSet or a CronJob, Kubernetes adds 11 characters. */ -}}
+{{- range include "e3rg.jobs" . | fromYaml | keys }}{{ $_ := set $longest . 52 }}{{ end -}}
+{{- range include "e3rg.cronJobs" . | fromYaml | keys }}{{ $_ := set $longest . 52 }}{{ end -}}
+{{- range include "e3rg.bundled" . | fromYaml | keys }}{{ $_ := set $longest . 52 }}{{ end -}}
+{{- range $name, $length := $longest -}}
+{{- $made := include "e3rg.name" (list $root $name) -}}
+{{- if gt (len $made) $length }}{{ fail (printf "the name %s has %d characters, at most %d are possible; take a shorter name for the release, or for the component" $made (len $made) $length) }}{{ end -}}
+{{- end -}}
+{{- $taken := list "tmp" "models" "tls" "database" "database-ca" "store" "store-ca" -}}
+{{- range $name, $_ := .Values.components -}}
+{{- range (include "e3rg.component" (list $root $name) | fromYaml).volumes -}}
+{{- if has .name $taken }}{{ fail (printf "components.%s.volumes: the name %s is the chart's own; take one that is none of %s" $name .name (join ", " $taken)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- end }}

@@ -54,14 +54,20 @@ class Refused(Exception):
 
 
 @cache
-def rendered(*arguments: str, registry: str = REGISTRY) -> Rendered:
+def rendered(*arguments: str, registry: str = REGISTRY, release: str = "e3rg") -> Rendered:
     """Render the chart with more arguments of `helm template`."""
+    manifests = text(*arguments, registry=registry, release=release)
+    return Rendered(tuple(one for one in yaml.safe_load_all(manifests) if one))
+
+
+def text(*arguments: str, registry: str = REGISTRY, release: str = "e3rg") -> str:
+    """Return what `helm template` prints."""
     named = ["--set", f"image.registry={registry}"] if registry else []
-    command = [str(helm()), "template", "e3rg", str(CHART), "--namespace", "avatars", *named, *arguments]
+    command = [str(helm()), "template", release, str(CHART), "--namespace", "avatars", *named, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Refused(done.stderr)
-    return Rendered(tuple(one for one in yaml.safe_load_all(done.stdout) if one))
+    return done.stdout
 
 
 PROFILES = {

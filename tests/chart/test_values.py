@@ -17,6 +17,12 @@ def test_the_registry_is_demanded_and_the_error_says_how_to_push() -> None:
         rendered(registry="")
 
 
+EXTERNAL_STORE = "objectStore.mode=external,objectStore.external.secretName=s3,objectStore.external.endpoint"
+VOTER, VOTER_TWO = "panel.voters[0].name", "panel.voters[1].name"
+FACES = "panel.voters[0].component=mllm-face,panel.voters[1].component=mllm-face"
+VOLUME = "components.tts.volumes[0]"
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -42,11 +48,49 @@ def test_the_registry_is_demanded_and_the_error_says_how_to_push() -> None:
         ("panel.writer=nobody", "must be one of panel.voters: text, face, voice, smollm2"),
         ("components.mllm-face=null", "face asks component mllm-face, which is not in components"),
         ("components.tts=null", "components.tts is missing"),
+        ("turn.deadlineS=121", "turn.deadlineS is 121, more than turn.deadlineMaxS, 120"),
+        ("health.port=9090", "health.port is 9090"),
+        ("health.port=50051", "health.port is 50051"),
+        (f"{EXTERNAL_STORE}=https://s3.example.org", "leave out https:// and set objectStore.external.tls"),
+        (f"{EXTERNAL_STORE}=s3.example.org:9000", "set objectStore.external.port=9000"),
+        (f"{EXTERNAL_STORE}=s3.example.org,objectStore.external.tls=false", "set objectStore.external.port=80"),
+        ("telemetry.otlpEndpoint=http://collector:4317", "set telemetry.otlpNamespace"),
+        (f"{VOTER}=tts,panel.voters[0].component=tts", "tts asks component tts, which is no voter"),
+        (f"{VOTER}=face,{VOTER_TWO}=face,{FACES}", "has two of the name face"),
+        ("gateway.ingress.enabled=true", "set gateway.ingress.host"),
+        ("gateway.route.enabled=true", "set gateway.route.parentRefs"),
+        ("image.tag=0.1.0/cpu", "/image/tag"),
+        ("database.name=my/db", "/database/name"),
+        (f"{VOLUME}.name=models,{VOLUME}.claim=ours,{VOLUME}.mountPath=/weights", "the name models is the chart's own"),
     ],
 )
 def test_a_mistake_is_refused(value: str, message: str) -> None:
     with pytest.raises(Refused, match=re.escape(message)):
         rendered("--set", value)
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "refused"),
+    [
+        ("a" * 42, (), ""),
+        ("a" * 43, (), "mllm-text-classifier has 64 characters, at most 63"),
+        ("e3rg", ("--set", f"components.mllm-{'b' * 60}.weights=true"), "at most 63"),
+        ("a" * 44, ("-f", str(CHART / "values-gpu.yaml")), "database has 53 characters, at most 52"),
+    ],
+)
+def test_a_release_whose_name_makes_one_that_is_too_long_is_refused(
+    release: str, values: tuple[str, ...], refused: str
+) -> None:
+    if refused:
+        with pytest.raises(Refused, match=refused):
+            rendered(*values, release=release)
+    else:
+        assert rendered(*values, release=release).objects
+
+
+@pytest.mark.parametrize("endpoint", ["s3.example.org:9000,objectStore.external.port=9000", "s3.example.org"])
+def test_an_endpoint_that_goes_with_its_port_is_taken(endpoint: str) -> None:
+    assert rendered("--set", f"{EXTERNAL_STORE}={endpoint}").objects
 
 
 def _keys() -> Iterator[tuple[str, bool]]:

@@ -5,7 +5,7 @@ import subprocess
 import kubernetes_validate
 import pytest
 
-from tests.chart.conftest import CHART, PROFILES, REGISTRY, Manifest, Rendered, rendered
+from tests.chart.conftest import CHART, PROFILES, REGISTRY, Manifest, Rendered, rendered, text
 from tests.support.kubernetes_programs import helm
 
 KUBERNETES = "1.34"
@@ -180,3 +180,13 @@ def test_an_accepted_licence_alone_fetches_nothing_else() -> None:
 
     assert waits_for(rendered("--set", "weights.acceptLicences[0]=gemma")) == waits_for(rendered())
     assert waits_for(rendered("--set", "weights.models[0]=kokoro")) != waits_for(rendered())
+
+
+@pytest.mark.parametrize("certificates", ["certManager", "secret"])
+def test_without_generated_secrets_every_render_is_the_same_and_migrates_by_a_plain_job(certificates: str) -> None:
+    # Tools that render without a cluster would make new passwords and certificates each time.
+    values = (*PROFILES["external"], *PROFILES[certificates])
+    assert text(*values) == text(*values)
+    assert not rendered(*values).of("Secret")
+    (migration,) = (job for name, job in rendered(*values).of("Job").items() if name.startswith("migrate-"))
+    assert "annotations" not in migration["metadata"]

@@ -29,7 +29,7 @@ from services.common.errors import (
     Overloaded,
     ServiceError,
 )
-from services.common.replicas import Choice
+from services.common.replica import Choice
 
 RETRY_S_MIN, RETRY_S_MAX = 0.25, 1.0
 """Pauses before a segment is sent again where waiting helps: another replica may be free long before the one that

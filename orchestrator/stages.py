@@ -17,7 +17,7 @@ from e3rg.understanding.v1 import understanding_pb2_grpc
 from e3rg.video.v1 import video_pb2 as video
 from e3rg.video.v1 import video_pb2_grpc
 from services.common import clients
-from services.common.replicas import Choice
+from services.common.replica import Choice
 
 if TYPE_CHECKING:  # these exist in the stubs only
     from e3rg.tts.v1.tts_pb2_grpc import TtsServiceAsyncStub

@@ -15,7 +15,8 @@ import grpc
 from google.protobuf.message import Message
 
 from services.common.errors import NotReady
-from services.common.replicas import Choice, Replicas
+from services.common.replica import Choice
+from services.common.replicas import Replicas
 
 ATTEMPTS_MAX = 3
 RETRY_S = 0.1

@@ -11,7 +11,8 @@ import grpc
 from services.common import idempotency, rpc
 from services.common.channels import Attempts, BalancedChannel, Replay
 from services.common.errors import NotReady
-from services.common.replicas import Choice, Replicas
+from services.common.replica import Choice
+from services.common.replicas import Replicas
 from services.common.server import KEEPALIVE_S, MESSAGE_BYTES_MAX
 from services.common.targets import host_of
 from services.common.tls import TlsFiles, channel_credentials

@@ -9,7 +9,6 @@ import hashlib
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -18,6 +17,7 @@ from e3rg.replica.v1 import replica_pb2 as pb
 from e3rg.replica.v1 import replica_pb2_grpc
 from services.common import metrics
 from services.common.errors import NotReady
+from services.common.replica import CONNECTING, Choice, Replica
 from services.common.streams import ticking
 from services.common.targets import resolved, split
 
@@ -33,96 +33,6 @@ LOOKED_UP = 2
 COLD_S = 0.05
 """A call may wait so much longer at the replica that served its conversation before, which need not unpack what was
 derived from the identity: 0.07 s for a portrait's rig, less for a voice."""
-
-_CONNECTING = "it is being connected to"
-
-
-class Replica:
-    """One replica: its channel, and what it reported last. `problem` says why it takes no calls; empty when it does."""
-
-    def __init__(self, address: str, channel: grpc.aio.Channel) -> None:
-        self.address, self.channel = address, channel
-        self.problem = _CONNECTING
-        self._told = pb.WatchReplicaResponse()
-        self._begun = self._calls = self._reports = 0
-        self._unanswered: set[grpc.aio.Call] = set()
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
-
-    @property
-    def wait_s(self) -> float:
-        """Seconds that a call would wait: as reported, and for the calls that were begun here since."""
-        return self._told.backlog_s + self._begun * self._told.call_s
-
-    @property
-    def rank(self) -> tuple[float, int]:
-        """Order of choice: the wait, then the calls in progress."""
-        return self.wait_s, self._told.calls + self._begun
-
-    def begin(self, call: grpc.aio.Call) -> None:
-        """Count a call until it ends."""
-        self._begun += 1
-        self._calls += 1
-        self._is_idle.clear()
-        self._unanswered.add(call)
-        report = self._reports
-        call.add_done_callback(lambda ended: self._ended(ended, report))
-
-    def answered(self, call: grpc.aio.Call) -> None:
-        """Keep a call though the replica hangs: its first response has come."""
-        self._unanswered.discard(call)
-
-    def abandon(self) -> None:
-        """Cancel all calls without a response."""
-        for call in [*self._unanswered]:
-            call.cancel()
-
-    def heard(self, told: pb.WatchReplicaResponse) -> None:
-        """Take over a report."""
-        self._told = told
-        self._reported()
-        self.problem = "" if told.ready else "it is not ready: its model loads, or it stops"
-
-    def promised(self, backlog_s: float) -> None:
-        """Take over the backlog that an answer tells, ahead of the next report."""
-        self._told.backlog_s = backlog_s
-        self._reported()
-
-    async def idle(self) -> None:
-        """Wait until no call of ours is in progress."""
-        await self._is_idle.wait()
-
-    def _reported(self) -> None:
-        self._begun = 0
-        self._reports += 1
-
-    def _ended(self, call: grpc.aio.Call, report: int) -> None:
-        """Count a call no more; `report` is the number of the last one when it began."""
-        self._unanswered.discard(call)
-        self._begun -= report == self._reports
-        self._calls -= 1
-        if not self._calls:
-            self._is_idle.set()
-
-
-@dataclass
-class Choice:
-    """Wish for the replica of one call, and its outcome.
-
-    Attributes:
-        is_exact: Whether to compare all replicas and not two; for calls that last.
-        avoided: Addresses to choose last.
-        replica: The one that was chosen last; None before.
-    """
-
-    is_exact: bool = False
-    avoided: set[str] = field(default_factory=set)
-    replica: Replica | None = None
-
-    def avoid(self) -> None:
-        """Choose the replica last from now on."""
-        if self.replica:
-            self.avoided.add(self.replica.address)
 
 
 class Replicas:
@@ -183,7 +93,7 @@ class Replicas:
         fresh = [each for each in replicas if each.address not in choice.avoided]
         groups = (
             [each for each in fresh if not each.problem],
-            [each for each in fresh if each.problem is _CONNECTING],
+            [each for each in fresh if each.problem is CONNECTING],
             [each for each in replicas if not each.problem],
             fresh,
             replicas,

@@ -21,7 +21,7 @@ from orchestrator.messages import Scene
 from orchestrator.stages import Video
 from services.common import clients
 from services.common.errors import BackendFailed, NotReady
-from services.common.replicas import Choice
+from services.common.replica import Choice
 from tests.contract.test_video_segments import segment
 from tests.deployment import serving_video
 from tests.fake_faces import FakeFace, FakePainter

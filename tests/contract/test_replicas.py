@@ -16,7 +16,8 @@ from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
 from services.common import clients, errors, server
 from services.common.channels import REPLAYED_BYTES_MAX, REPLAYED_BYTES_MAX_OF_ALL, BalancedChannel, Replay, near
 from services.common.load import Load
-from services.common.replicas import RESOLVE_S, Choice, Replicas
+from services.common.replica import Choice
+from services.common.replicas import RESOLVE_S, Replicas
 from services.common.targets import listed
 from tests.fakes import PATIENCE_S
 from tests.serving import loopback, refused

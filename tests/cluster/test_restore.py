@@ -9,7 +9,8 @@ def run_job(cluster: Cluster, release: str, name: str) -> str:
     """Run a CronJob of the release once; return what it prints."""
     cluster.kubectl("create", "job", f"{name}-now", f"--from=cronjob/{release}-{name}")
     cluster.kubectl("wait", f"job/{name}-now", "--for=condition=Complete", "--timeout=120s")
-    output = cluster.kubectl("logs", f"job/{name}-now")
+    # Of all its pods: the first may have come before the name of a database that has just started.
+    output = cluster.kubectl("logs", f"--selector=batch.kubernetes.io/job-name={name}-now", "--tail=-1")
     cluster.kubectl("delete", "job", f"{name}-now")
     return output
 

@@ -17,7 +17,7 @@ from services.common.errors import InvalidRequest, ServiceError
 TEXT_CHARS_MAX = 4000
 FILE_BYTES_MAX = 32 << 20
 TENANT_DEFAULT = "default"
-"""Whose identities a turn's are when it names no tenant."""
+"""Tenant of a turn that names none."""
 
 
 @dataclass(frozen=True)

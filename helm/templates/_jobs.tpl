@@ -1,6 +1,6 @@
 {{/* The Jobs, by name, as YAML. `hooks` are those of Helm. */}}
 {{- define "e3rg.jobs" -}}
-{{- if not .Values.weights.existingClaim }}
+{{- if include "e3rg.ownWeights" . }}
 weights:
   image: {{ include "e3rg.image" (list . "weights") }}
   command:

@@ -82,7 +82,7 @@ e3rg/weights: {{ .Release.Name }}
 {{/* Keeps these pods on one node, unless the claim says that several may mount it: the scheduler does not look where a
      disk is attached already. The first pod matches itself. Of a claim of the operator's nothing is known. */}}
 {{- define "e3rg.weightsAffinity" -}}
-{{- if not (or .Values.weights.existingClaim (has "ReadWriteMany" .Values.weights.accessModes)) }}
+{{- if and (include "e3rg.ownWeights" .) (not (has "ReadWriteMany" .Values.weights.accessModes)) }}
 podAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
     - topologyKey: kubernetes.io/hostname
@@ -90,6 +90,11 @@ podAffinity:
         matchLabels:
           {{- include "e3rg.weightsLabel" . | nindent 10 }}
 {{- end }}
+{{- end }}
+
+{{/* Says so where a Job fills a claim of the chart's with the weights. */}}
+{{- define "e3rg.ownWeights" -}}
+{{- if not (or .Values.weights.existingClaim .Values.weights.ociImage) }}true{{ end -}}
 {{- end }}
 
 {{/* Claim that holds the weights. */}}

@@ -24,7 +24,7 @@ def parse(text: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(parse)]
-"""Where the replicas of a service are, as a target of gRPC."""
+"""Target of gRPC that lists the replicas of a service."""
 
 
 def _is_address(text: str) -> bool:

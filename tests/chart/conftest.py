@@ -78,6 +78,7 @@ PROFILES = {
     "certManager": ("--set", "tls.mode=certManager,tls.issuer.name=ours"),
     "secret": ("--set", "tls.mode=secret,tls.secretName=ours"),
     "upgrade": ("--is-upgrade",),
+    "oci": ("--set", "weights.ociImage=registry.example.org/weights:1"),
     "external": (
         *("--set", "production=true,database.mode=external,objectStore.mode=external"),
         *("--set", "database.external.host=db.example.org,database.external.secretName=db"),

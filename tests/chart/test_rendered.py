@@ -147,10 +147,23 @@ def test_pods_with_weights_run_on_one_node_where_only_one_may_mount_them() -> No
         assert wanted.items() <= template["metadata"]["labels"].items(), name
 
 
-@pytest.mark.parametrize("value", ["weights.accessModes={ReadWriteMany}", "weights.existingClaim=theirs"])
+@pytest.mark.parametrize(
+    "value", ["weights.accessModes={ReadWriteMany}", "weights.existingClaim=theirs", "weights.ociImage=r.example/w:1"]
+)
 def test_pods_with_weights_run_anywhere_where_several_nodes_may_mount_them(value: str) -> None:
     for name, template in _weights_pods(rendered("--set", value)).items():
         assert "podAffinity" not in template["spec"].get("affinity", {}), name
+
+
+def test_weights_in_an_image_are_mounted_from_it_and_nothing_fetches_them() -> None:
+    found = rendered("--set", "weights.ociImage=r.example/w:1")
+    for name, template in _weights_pods(found).items():
+        (volume,) = [each for each in template["spec"]["volumes"] if each["name"] == "models"]
+        assert volume["image"] == {"reference": "r.example/w:1", "pullPolicy": "IfNotPresent"}, name
+        assert "persistentVolumeClaim" not in volume, name
+        assert "initContainers" not in template["spec"], name
+    assert "weights" not in found.of("PersistentVolumeClaim")
+    assert not [name for name in found.of("Job") if name.startswith("weights")]
 
 
 @pytest.mark.parametrize(

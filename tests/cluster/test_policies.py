@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.conftest import CHART, arguments, route
+from tests.cluster.test_installation import COMPONENTS
 from tests.support.cluster import Cluster
 
 SERVICES = ("mllm-face", "understanding", "memory", "tts", "video", "orchestrator", "database", "store")
@@ -71,6 +72,33 @@ def test_a_serving_pod_reaches_whom_it_calls_and_nothing_else(cluster: Cluster, 
     assert reached(cluster, release, pod) - {component} == CALLS.get(component, set())
     outside = ("kubernetes.default.svc:443", "192.0.2.1:443")
     assert not any(json.loads(cluster.python(pod, SCRIPT, *outside)).values())
+
+
+@pytest.fixture
+def monitoring() -> Iterator[Cluster]:
+    """The namespace that tests/cluster/values.yaml names for metrics."""
+    there = Cluster("e3rg-test-monitoring")
+    there.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": there.namespace}})
+    yield there
+    there.kubectl("delete", "pods", "--all")
+    there.kubectl("delete", "namespace", there.namespace, "--timeout=180s")
+
+
+def test_metrics_are_read_from_their_namespace_only_and_nothing_else_from_there(
+    cluster: Cluster, release: str, strangers: dict[str, str], monitoring: Cluster
+) -> None:
+    monitoring.start_pod("reader")
+    metrics, calls = (
+        [f"{release}-{component}.{cluster.namespace}:{port}" for component in COMPONENTS] for port in (9090, 50051)
+    )
+
+    def opened(where: Cluster, pod: str) -> set[str]:
+        found = json.loads(where.python(pod, SCRIPT, *metrics, *calls))
+        return {target for target in found if found[target]}
+
+    gateway = {f"{release}-orchestrator.{cluster.namespace}:50051"}
+    cluster.wait("the policy knows the pod", lambda: opened(monitoring, "reader") == {*metrics, *gateway}, 60)
+    assert opened(cluster, strangers[""]) == gateway
 
 
 def test_a_gateway_that_is_closed_refuses_a_stranger(cluster: Cluster, release: str, strangers: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import cast as typed
@@ -12,11 +13,19 @@ from client import command
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from tests.deployment import Cast, Deployment
 from tests.fake_door import FakeDoor, Run
+from tests.fakes import PATIENCE_S
 from tests.serving import serving
 from tests.turns import Start
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    """Closes at the end of a test what it holds; the test has its time."""
+    async with AsyncExitStack() as stack, asyncio.timeout(2 * PATIENCE_S):
+        yield stack
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """TLS of servers and channels, with a certificate authority of the test's own."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -54,12 +53,6 @@ def ours(tmp_path: Path) -> Authority:
 @pytest.fixture
 def theirs(tmp_path: Path) -> Authority:
     return Authority(tmp_path, "theirs")
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack, asyncio.timeout(2 * PATIENCE_S):
-        yield stack
 
 
 async def answer(request: bytes, context: Any) -> bytes:

@@ -145,6 +145,18 @@ async def test_the_replica_with_the_least_backlog_is_chosen(stack: AsyncExitStac
     assert await ask(channel) == "0 ?"
 
 
+async def test_a_call_that_has_ended_makes_nobody_wait(stack: AsyncExitStack) -> None:
+    (echo,) = await echoes(stack, 1)
+    echo.load = Load(call_s=60.0)
+    channel = await connected(stack, echo)
+    waits_s = []
+    for _ in range(5):
+        await ask(channel)
+        await asyncio.sleep(0)
+        waits_s.append(channel.replicas.choose(Choice()).wait_s)
+    assert waits_s == [0.0] * 5
+
+
 async def test_calls_of_one_key_meet_one_replica_until_it_is_slower(stack: AsyncExitStack) -> None:
     replicas = await echoes(stack, 3)
     channel = await connected(stack, *replicas)

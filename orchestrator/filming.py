@@ -6,7 +6,6 @@ each by the replica that can begin soonest, and what they answer is handed on in
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from orchestrator.resuming import LOSSES_MAX, speech_after
 from orchestrator.segments import Segment, cut
 from orchestrator.stages import Video
 from services.common.channels import Replay
+from services.common.clock import now_s
 from services.common.errors import (
     BackendFailed,
     DeadlineExceeded,
@@ -217,7 +217,7 @@ class Camera:
     async def _call(self, scene: Scene, take: _Take) -> None:
         """Has a segment rendered by the replica that can begin soonest; those that failed are chosen last."""
         wish = await asyncio.shield(take.wish)
-        asked_s = time.monotonic()
+        asked_s = now_s()
         # What one replica has rigged for this film, the next one need not.
         known = replace(scene, rigged=self._rigged or scene.rigged)
         choice = Choice(is_exact=True, avoided=self._failed | take.refused)

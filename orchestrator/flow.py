@@ -1,11 +1,11 @@
 """What one stage hands to the next while both work."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
+from services.common.clock import now_s
 from services.common.errors import DeadlineExceeded
 from services.common.streams import ticking
 
@@ -26,7 +26,7 @@ class Flow(Generic[Item]):
 
     def put(self, item: Item) -> None:
         """Hands an item on. The line is as long as a reply at most, so it never blocks."""
-        self.last_s = time.monotonic()
+        self.last_s = now_s()
         self.first_s = self.first_s or self.last_s
         self._items.put_nowait(item)
 
@@ -58,5 +58,5 @@ async def watched(
         async for part in ticks:
             if part is not None:
                 yield part
-            elif (last_s := fed_s()) and time.monotonic() - last_s >= idle_s:
+            elif (last_s := fed_s()) and now_s() - last_s >= idle_s:
                 raise DeadlineExceeded(f"{service}: nothing came for {idle_s:g} s")

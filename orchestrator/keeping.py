@@ -3,7 +3,6 @@
 import asyncio
 import io
 import math
-import time
 import uuid
 import wave
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,8 +12,10 @@ from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from orchestrator.memory import Memory
-from orchestrator.report import Report
+from orchestrator.report import Loss, Report
+from services.common.clock import now_s
 from services.common.errors import DeadlineExceeded, NotReady, Overloaded, ServiceError
+from services.common.metrics import VARIANT
 
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
 """Pauses before a memory that cannot keep something now is asked again."""
@@ -27,10 +28,6 @@ CLIP_BYTES_MAX = 64 << 20
 WAV_HEADER_BYTES = 44
 DIGEST_CHARS = 12
 """Of a model's digest, which tells one variant from the other."""
-
-
-VARIANT = "default"
-"""The name of the only variant of a stage."""
 
 
 class Clip:
@@ -98,7 +95,7 @@ class Keeper:
         models: Mapping[str, str],
     ) -> str:
         """Keeps what was said; returns the turn's id, empty when it is not kept."""
-        header, start_s = self._header, time.monotonic()
+        header = self._header
         if not header.conversation:
             return ""
         turn = memory.Turn(
@@ -132,41 +129,49 @@ class Keeper:
             person_generation=recalled.person_generation,
         )
         try:
-            await self._until_kept(lambda timeout_s: self._stage.remember(request, timeout_s))
+            with self._report.stage("remember"):
+                await self._until_kept(lambda timeout_s: self._stage.remember(request, timeout_s))
         except ServiceError as error:
-            self._report.degrade("remember", "the memory of this turn", str(error))
+            self._report.degrade("remember", Loss.TURN, str(error))
             return ""
-        self._report.time("remember", start_s)
         return turn.id
 
     async def _until_kept(self, keep: Callable[[float], Awaitable[None]], seconds_max: float = math.inf) -> None:
         """Calls `keep` with the seconds that it has, until it succeeds or they, or the turn's time, are over."""
-        pause_s, end_s = RETRY_S_MIN, time.monotonic() + seconds_max
+        pause_s, end_s = RETRY_S_MIN, now_s() + seconds_max
         while True:
             try:
-                return await keep(min(self._left_s(), end_s - time.monotonic()))
+                return await keep(min(self._left_s(), end_s - now_s()))
             except (DeadlineExceeded, NotReady, Overloaded):
-                if min(self._left_s(), end_s - time.monotonic()) <= pause_s + TRY_S_MIN:
+                if min(self._left_s(), end_s - now_s()) <= pause_s + TRY_S_MIN:
                     raise
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
 
     async def keep_clips(self, turn: str) -> None:
         """Keeps the reply's speech and film with the turn."""
-        start_s, kept = time.monotonic(), 0
-        for clip, what in ((self._speech, "the recording of the speech"), (self._film, "the recording of the film")):
+        if not any(clip.content or clip.is_too_large for clip in (self._speech, self._film)):
+            return
+        with self._report.stage("keep_clips") as timing:
+            if not await self._keep_all(turn):
+                timing.outcome = "failed"
+
+    async def _keep_all(self, turn: str) -> bool:
+        """Return whether both were kept that there are."""
+        lost = False
+        for clip, loss in ((self._speech, Loss.SPEECH_RECORDING), (self._film, Loss.VIDEO_RECORDING)):
             if clip.is_too_large:
-                self._report.degrade("keep_clips", what, f"it has more than {CLIP_BYTES_MAX} bytes; it is not kept")
+                self._report.degrade("keep_clips", loss, f"it has more than {CLIP_BYTES_MAX} bytes; it is not kept")
+                lost = True
             if not (content := clip.content):
                 continue
             try:
                 is_speech = clip is self._speech
                 await self._keep(clip.kind, turn, _wav(content, self._rate_hz) if is_speech else content)
-                kept += 1
             except ServiceError as error:
-                self._report.degrade("keep_clips", what, str(error))
-        if kept:
-            self._report.time("keep_clips", start_s)
+                self._report.degrade("keep_clips", loss, str(error))
+                lost = True
+        return not lost
 
     async def _keep(self, kind: memory.ClipKind, turn: str, content: bytes) -> None:
         header = self._header
@@ -195,7 +200,7 @@ class Keeper:
         try:
             await self._until_kept(lambda timeout_s: self._stage.keep_timings(request, timeout_s), TIMINGS_S_MAX)
         except ServiceError as error:
-            self._report.degrade("keep_timings", "how long the last stages took", str(error))
+            self._report.degrade("keep_timings", Loss.LAST_TIMINGS, str(error))
 
 
 def votes_of(understood: understanding.UnderstandResponse) -> list[memory.TurnVote]:

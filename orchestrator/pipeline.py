@@ -33,11 +33,12 @@ from orchestrator.messages import (
     voices_of,
 )
 from orchestrator.recalling import Found, Recaller
-from orchestrator.report import Report
+from orchestrator.report import Loss, Report, Timing
 from orchestrator.resuming import speak_on
 from orchestrator.stages import Tts, Understanding, Video
-from services.common import rpc
+from services.common import rpc, tracing
 from services.common.channels import near
+from services.common.clock import now_s
 from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
 
 STORED_REPLIES = {
@@ -114,6 +115,7 @@ class _Turn:
         self._speech: Flow[tts.SpeechChunk] = Flow()
         self._samples = 0
         self._rate_hz = 0
+        self._first_video_s = 0.0
         self._cards: dict[str, common.ModelCard] = {}
         self._face = video.GetModelResponse()
         self._derived: list[asyncio.Task[None]] = []
@@ -126,6 +128,10 @@ class _Turn:
 
     async def run(self) -> None:
         """Lives through the turn; whatever happens, no stage is left working."""
+        with self.report.turn(self._output):
+            await self._run()
+
+    async def _run(self) -> None:
         if self._header.conversation:
             near.set(f"{self._header.tenant} {self._header.identity} {self._header.conversation}")
         try:
@@ -137,6 +143,7 @@ class _Turn:
                 f"{problem}; at most {self._pipeline.turn_deadline_max_s:g} s may be allowed"
             ) from None
         finally:
+            # In the block that measures the turn, so that every stage has ended before it.
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -163,11 +170,12 @@ class _Turn:
         remembering = self._start(self._keeper.remember(recalled, understood, text, delivery, models))
         await asyncio.gather(speaking, filming)
         if self._derived:
-            await asyncio.wait(self._derived, timeout=self._left_s())
+            with self.report.stage("keep_derived"):
+                await asyncio.wait(self._derived, timeout=self._left_s())
         turn_id = await remembering
         if turn_id and self._header.keep_clips:
             await self._keeper.keep_clips(turn_id)
-        self.report.time("turn", self.report.received_s)
+        self.report.end(self._speech.first_s, self._first_video_s)
         if turn_id:
             await self._keeper.keep_timings(turn_id)
         self._tell(
@@ -175,8 +183,8 @@ class _Turn:
                 done=pb.Done(
                     text=text,
                     record=record,
-                    trace_id=rpc.trace_id(),
-                    audio_duration_s=self._samples / self._rate_hz if self._rate_hz else 0,
+                    trace_id=tracing.trace_id(),
+                    audio_duration_s=self._audio_s,
                     turn=turn_id,
                 )
             )
@@ -189,6 +197,12 @@ class _Turn:
 
     async def _capabilities(self) -> Capabilities:
         """Asks voice and face what they have; one that cannot be reached is dropped from the output."""
+        if self._output < pb.OUTPUT_AUDIO:
+            return Capabilities((), ())
+        with self.report.stage("models"):
+            return await self._ask_models()
+
+    async def _ask_models(self) -> Capabilities:
         styles: tuple[str, ...] = ()
         classes: tuple[str, ...] = ()
         if self._output >= pb.OUTPUT_AUDIO:
@@ -198,7 +212,7 @@ class _Turn:
                 styles, self._rate_hz = tuple(voice.styles), voice.sample_rate_hz
                 self._cards["tts"] = voice.card
             except ServiceError as error:
-                self._drop("speech", "audio", error, pb.OUTPUT_TEXT)
+                self._drop("speech", error, pb.OUTPUT_TEXT)
         if self._output >= pb.OUTPUT_VIDEO:
             try:
                 face = await self._pipeline.video.model()
@@ -206,24 +220,31 @@ class _Turn:
                 classes, self._face = tuple(face.face_classes), face
                 self._cards["video"] = face.card
             except ServiceError as error:
-                self._drop("video", "video", error, pb.OUTPUT_AUDIO)
+                self._drop("video", error, pb.OUTPUT_AUDIO)
         if classes and self._header.quality:
             check_quality(self._header.quality, self._face.qualities)
         return Capabilities(styles, classes)
 
     async def _understand(self, recalling: asyncio.Task[memory.RecallResponse]) -> understanding.UnderstandResponse:
+        asked_s = 0.0
+
         async def history() -> list[common.Utterance]:
-            self.report.received_s = time.monotonic()
-            return to_history((await recalling).turns)
+            nonlocal asked_s
+            self.report.received_s = now_s()
+            turns = (await recalling).turns
+            asked_s = now_s()
+            return to_history(turns)
 
         parts = to_understand(self._header, self._pipeline.wheel.digest, self._media, history)
-        understood = await self._pipeline.understanding.understand(parts)
-        start_s = self.report.received_s
-        for stage in ("decode", "transcribe", "vote"):
-            seconds = getattr(understood, f"{stage}_s")
-            if seconds:
-                self.report.time(stage, start_s, end_s=start_s + seconds)
-            start_s += seconds
+        with self.report.stage("vote", "panel") as vote:
+            understood = await self._pipeline.understanding.understand(parts)
+            start_s = self.report.received_s
+            for stage in ("decode", "transcribe"):
+                if seconds := getattr(understood, f"{stage}_s"):
+                    self.report.time(stage, Timing(start_s), start_s + seconds)
+                start_s += seconds
+            # The votes need what was recalled, and the way there and back is theirs.
+            vote.start_s = max(start_s, asked_s)
         return understood
 
     async def _write(
@@ -233,7 +254,6 @@ class _Turn:
         found: Found,
         delivery: pb.Delivery,
     ) -> tuple[str, mllm.ReplyRecord]:
-        start_s = time.monotonic()
         sentences: list[str] = []
         record = mllm.ReplyRecord()
         if found.turns.hits:
@@ -248,52 +268,58 @@ class _Turn:
             memories=to_memories(found.turns.hits, time.time()),
             examples=to_examples(found.examples.hits),
         )
-        try:
-            async with aclosing(self._pipeline.understanding.write_reply(order)) as parts:
-                async for part in parts:
-                    if part.WhichOneof("part") == "record":
-                        record = part.record
-                        continue
-                    sentences.append(part.sentence)
-                    self._sentences.put(part.sentence)
-                    self._tell(pb.RespondResponse(text=pb.TextDelta(sentence=part.sentence)))
-        except ServiceError as error:
-            if not sentences:
-                raise
-            self.report.degrade("reply", "the rest of the reply", str(error))
-        finally:
-            self._sentences.end()
+        with self.report.stage("reply", made=self._sentences) as timing:
+            try:
+                async with aclosing(self._pipeline.understanding.write_reply(order)) as parts:
+                    async for part in parts:
+                        if part.WhichOneof("part") == "record":
+                            record = part.record
+                            continue
+                        sentences.append(part.sentence)
+                        self._sentences.put(part.sentence)
+                        self._tell(pb.RespondResponse(text=pb.TextDelta(sentence=part.sentence)))
+            except ServiceError as error:
+                if not sentences:
+                    raise
+                timing.outcome = "failed"
+                self.report.degrade("reply", Loss.REPLY_REST, str(error))
+            finally:
+                timing.model = record.card.backend
+                self._sentences.end()
         if record.degraded:
             reason = STORED_REPLIES.get(record.degraded, "the writer does not say why")
-            self.report.degrade("reply", "the model's own words", f"{record.degraded}: {reason}")
-        self.report.time("reply", start_s, first_s=self._sentences.first_s)
+            self.report.degrade("reply", Loss.OWN_WORDS, f"{record.degraded}: {reason}")
         return " ".join(sentences), record
 
     async def _speak(self, identity: identities.Identity, delivery: pb.Delivery) -> None:
         if self._output < pb.OUTPUT_AUDIO:
             return
         try:
-            digests, model_digest = voices_of(identity), self._cards["tts"].digest
-            recordings = {digest: await self._reference(identity, digest) for digest in digests}
-            fitted = await self._pipeline.memory.derived(self._header.tenant, identity, digests, model_digest)
-            speaker = Speaker(identity.profile, recordings, fitted)
-
-            def speak(sentences: AsyncIterator[str]) -> AsyncGenerator[tts.SpeakResponse]:
-                return self._pipeline.tts.speak(to_speak(speaker, delivery, sentences))
-
-            spoken = speak_on(speak, aiter(self._sentences))
-            idle_s = self._pipeline.stage_idle_s
-            async with aclosing(watched("tts", spoken, idle_s, lambda: self._sentences.last_s)) as parts:
-                async for part in parts:
-                    if part.WhichOneof("part") == "chunk":
-                        self._hand_on(part.chunk)
-                    elif part.ready.fitted:
-                        self._keep_derived(identity, digests, model_digest, part.ready.fitted)
-            self.report.time("speech", self._sentences.first_s, first_s=self._speech.first_s)
+            card = self._cards["tts"]
+            with self.report.stage("speech", card.backend, self._sentences, self._speech, lambda: self._audio_s):
+                await self._speak_all(identity, delivery, card.digest)
         except ServiceError as error:
-            self._drop("speech", "the rest of the audio" if self._samples else "audio", error, pb.OUTPUT_TEXT)
+            self._drop("speech", error, pb.OUTPUT_TEXT)
         finally:
             self._speech.end()
+
+    async def _speak_all(self, identity: identities.Identity, delivery: pb.Delivery, model_digest: str) -> None:
+        digests = voices_of(identity)
+        recordings = {digest: await self._reference(identity, digest) for digest in digests}
+        fitted = await self._pipeline.memory.derived(self._header.tenant, identity, digests, model_digest)
+        speaker = Speaker(identity.profile, recordings, fitted)
+
+        def speak(sentences: AsyncIterator[str]) -> AsyncGenerator[tts.SpeakResponse]:
+            return self._pipeline.tts.speak(to_speak(speaker, delivery, sentences))
+
+        spoken = speak_on(speak, aiter(self._sentences))
+        idle_s = self._pipeline.stage_idle_s
+        async with aclosing(watched("tts", spoken, idle_s, lambda: self._sentences.last_s)) as parts:
+            async for part in parts:
+                if part.WhichOneof("part") == "chunk":
+                    self._hand_on(part.chunk)
+                elif part.ready.fitted:
+                    self._keep_derived(identity, digests, model_digest, part.ready.fitted)
 
     def _hand_on(self, chunk: tts.SpeechChunk) -> None:
         self._samples += len(chunk.samples) // 2
@@ -305,33 +331,39 @@ class _Turn:
     async def _film(self, identity: identities.Identity, delivery: pb.Delivery) -> None:
         if self._output < pb.OUTPUT_VIDEO:
             return
-        first_s = 0.0
         try:
-            digest, model_digest = portrait_of(identity), self._cards["video"].digest
-            portrait = await self._reference(identity, digest)
-            rigged = await self._pipeline.memory.derived(self._header.tenant, identity, [digest], model_digest)
-            wish = self._header.quality
-            camera = Camera(
-                self._pipeline.video,
-                self._face,
-                wish,
-                self._pipeline.stage_idle_s,
-                self._left_s,
-                lambda why: self.report.degrade("video", "the wished quality" if wish else "the best quality", why),
-                lambda why: self.report.degrade("video", "an even motion", why),
-                lambda face: self._keep_derived(identity, [digest], model_digest, face),
-            )
-            scene = Scene(delivery, portrait, digest, self._rate_hz, self._header.seed, rigged)
-            async with aclosing(camera.film(scene, self._speech)) as chunks:
-                async for chunk in chunks:
-                    if not self._samples:
-                        return  # the voice failed before its first sound: there is nothing to film
-                    first_s = first_s or time.monotonic()
-                    self._keeper.see(chunk.content)
-                    self._tell(pb.RespondResponse(video=chunk))
-            self.report.time("video", self._speech.first_s or time.monotonic(), first_s=first_s)
+            card = self._cards["video"]
+            with self.report.stage("video", card.backend, self._speech, media_s=lambda: self._audio_s) as timing:
+                await self._film_all(identity, delivery, card.digest, timing)
         except ServiceError as error:
-            self._drop("video", "the rest of the video" if first_s else "video", error, pb.OUTPUT_AUDIO)
+            self._drop("video", error, pb.OUTPUT_AUDIO)
+
+    async def _film_all(
+        self, identity: identities.Identity, delivery: pb.Delivery, model_digest: str, timing: Timing
+    ) -> None:
+        digest, wish = portrait_of(identity), self._header.quality
+        portrait = await self._reference(identity, digest)
+        rigged = await self._pipeline.memory.derived(self._header.tenant, identity, [digest], model_digest)
+        lowered = Loss.WISHED_QUALITY if wish else Loss.BEST_QUALITY
+        camera = Camera(
+            self._pipeline.video,
+            self._face,
+            wish,
+            self._pipeline.stage_idle_s,
+            self._left_s,
+            lambda why: self.report.degrade("video", lowered, why),
+            lambda why: self.report.degrade("video", Loss.EVEN_MOTION, why),
+            lambda face: self._keep_derived(identity, [digest], model_digest, face),
+        )
+        scene = Scene(delivery, portrait, digest, self._rate_hz, self._header.seed, rigged)
+        async with aclosing(camera.film(scene, self._speech)) as chunks:
+            async for chunk in chunks:
+                if not self._samples:
+                    timing.outcome = "cancelled"
+                    return  # the voice failed before its first sound: there is nothing to film
+                timing.first_s = self._first_video_s = self._first_video_s or now_s()
+                self._keeper.see(chunk.content)
+                self._tell(pb.RespondResponse(video=chunk))
 
     async def _reference(self, identity: identities.Identity, digest: str) -> bytes:
         return await self._pipeline.memory.reference(self._header.tenant, identity, digest)
@@ -345,9 +377,14 @@ class _Turn:
 
     def _left_s(self, farewell_s: float = FAREWELL_S) -> float:
         """Return the seconds that a stage may still take so that the turn can end in time, its loss included."""
-        allowed_s = self._end_s - time.monotonic()
+        allowed_s = self._end_s - now_s()
         remaining_s = rpc.remaining_s()
         return max(0.0, (allowed_s if remaining_s is None else min(allowed_s, remaining_s)) - farewell_s)
+
+    @property
+    def _audio_s(self) -> float:
+        """Seconds of speech so far."""
+        return self._samples / self._rate_hz if self._rate_hz else 0.0
 
     def _start(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.create_task(coroutine)
@@ -357,11 +394,15 @@ class _Turn:
     def _tell(self, event: pb.RespondResponse) -> None:
         self.report.tell(event)
 
-    def _drop(self, stage: str, dropped: str, error: ServiceError, output: pb.Output) -> None:
+    def _drop(self, stage: str, error: ServiceError, output: pb.Output) -> None:
         """Goes on with less output; but a service with another wheel is a fault of the deployment, not of the turn."""
         if isinstance(error, FailedPrecondition):
             raise error
-        lost = f"{dropped} and video" if stage == "speech" and self._output == pb.OUTPUT_VIDEO else dropped
+        if stage == "video":
+            loss = Loss.VIDEO_REST if self._first_video_s else Loss.VIDEO
+        elif self._output == pb.OUTPUT_VIDEO:
+            loss = Loss.AUDIO_REST_AND_VIDEO if self._samples else Loss.AUDIO_AND_VIDEO
+        else:
+            loss = Loss.AUDIO_REST if self._samples else Loss.AUDIO
         self._output = min(self._output, output)
-        self.report.failed(stage)
-        self.report.degrade(stage, lost, str(error))
+        self.report.degrade(stage, loss, str(error))

@@ -1,7 +1,6 @@
 """What a turn gets out of the memory: who the avatar is, what was said before, and how such messages are answered."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -11,7 +10,7 @@ from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2
 from orchestrator.memory import Memory
-from orchestrator.report import Report
+from orchestrator.report import Loss, Report
 from services.common.errors import FailedPrecondition, ServiceError
 
 INFER_EMOTION, KEEP_TURNS = "infer_emotion", "keep_turns"
@@ -65,23 +64,22 @@ class Recaller:
             NotFound: The identity is unknown.
             FailedPrecondition: Its consent does not allow the output.
         """
-        header, start_s = self._header, time.monotonic()
-        recalled = await self._stage.recall(
-            memory.RecallRequest(
-                tenant=header.tenant,
-                identity=header.identity,
-                person=header.person,
-                conversation=header.conversation,
-                turns_max=turns_max,
-                uses=USES[output],
-            )
+        header = self._header
+        request = memory.RecallRequest(
+            tenant=header.tenant,
+            identity=header.identity,
+            person=header.person,
+            conversation=header.conversation,
+            turns_max=turns_max,
+            uses=USES[output],
         )
-        self._report.time("recall", start_s)
+        with self._report.stage("recall"):
+            recalled = await self._stage.recall(request)
         if recalled.stale_s > 0:
             reason = f"the memory's store cannot be reached; this is what was known {recalled.stale_s:.0f} s ago"
-            self._report.degrade("recall", "what was remembered since", reason)
+            self._report.degrade("recall", Loss.RECENT_MEMORY, reason)
         if recalled.damaged:
-            self._report.degrade("recall", "damaged turns", "; ".join(recalled.damaged))
+            self._report.degrade("recall", Loss.DAMAGED_TURNS, "; ".join(recalled.damaged))
         return recalled
 
     async def search(
@@ -101,12 +99,11 @@ class Recaller:
         if recalled.stale_s > 0:
             return Found()  # what is away cannot be searched
         text = (self._header.text.strip() or (await understanding).text)[:TEXT_CHARS_MAX]
-        start_s = time.monotonic()
-        turns, examples = await asyncio.gather(
-            self._in_time(lambda: self._turns(recalled, text), understood, "earlier turns that are like the message"),
-            self._in_time(lambda: self._examples(text), understood, "examples of answers"),
-        )
-        self._report.time("search", start_s)
+        with self._report.stage("search"):
+            turns, examples = await asyncio.gather(
+                self._in_time(lambda: self._turns(recalled, text), understood, Loss.EARLIER_TURNS),
+                self._in_time(lambda: self._examples(text), understood, Loss.EXAMPLES),
+            )
         return Found(turns or memory.SearchResponse(), examples or exemplars.SearchExemplarsResponse())
 
     async def _turns(self, recalled: memory.RecallResponse, text: str) -> memory.SearchResponse:
@@ -142,7 +139,7 @@ class Recaller:
         return await self._stage.examples(request)
 
     async def _in_time(
-        self, ask: Callable[[], Coroutine[Any, Any, Answer]], understood: asyncio.Event, what: str
+        self, ask: Callable[[], Coroutine[Any, Any, Answer]], understood: asyncio.Event, what: Loss
     ) -> Answer | None:
         """Returns the answer; None when it is late or the memory failed, both of which are told."""
         answering = asyncio.create_task(ask())

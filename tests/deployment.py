@@ -111,7 +111,7 @@ class Cast:
 async def serving_mllm(
     name: str, backend: MllmBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1
 ) -> AsyncIterator[Served]:
-    queue = InferenceQueue("mllm", name, waiting_max)
+    queue = InferenceQueue("vote", name, waiting_max)
     servicer = MllmServicer(name, backend, queue, wheel)
     async with serving(
         "e3rg.mllm.v1.MllmService",
@@ -127,7 +127,7 @@ async def serving_mllm(
 async def serving_tts(
     backend: TtsBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1
 ) -> AsyncIterator[Served]:
-    queue = InferenceQueue("tts", "fake", waiting_max)
+    queue = InferenceQueue("speech", "fake", waiting_max)
     servicer = TtsServicer("fake", backend, Voices(backend, 4), queue, wheel)
     async with serving(
         "e3rg.tts.v1.TtsService",
@@ -158,7 +158,7 @@ async def serving_video(
 @asynccontextmanager
 async def serving_understanding(cast: Cast, voters: Mapping[str, Served]) -> AsyncIterator[Served]:
     """Serves a panel of `voters`; "lead" writes and transcribes."""
-    decoder = InferenceQueue("understanding", "decoder", 8, workers=2)
+    decoder = InferenceQueue("decode", "pyav", 8, workers=2)
     async with AsyncExitStack() as stack:
         seats = {}
         wheel = cast.wheel("understanding")

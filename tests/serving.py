@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from services.common import rpc, server
+from services.common import rpc, server, tracing
 from services.common.load import Load
 from services.common.settings import ServiceSettings
 from tests.fakes import PATIENCE_S
@@ -84,7 +84,7 @@ class CallLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         found = vars(record)
         if record.getMessage() == "call":
-            self.calls.append(Call(found["method"], found["status"], rpc.trace_id(), rpc.remaining_s()))
+            self.calls.append(Call(found["method"], found["status"], tracing.trace_id(), rpc.remaining_s()))
             self._news.set()
 
     async def ended(self, method: str, times: int = 1) -> list[Call]:

@@ -88,5 +88,8 @@ async def check(stub: "Stub", *pieces: bytes) -> pb.CheckVoiceResponse:
 async def stand_in_line(stub: "Stub", count: int) -> None:
     """Waits until so many calls wait for the model."""
     async with asyncio.timeout(20):
-        while REGISTRY.get_sample_value("e3rg_queue_length", {"stage": "tts", "model": "fake"}) != count:
+        while (
+            REGISTRY.get_sample_value("e3rg_queue_length", {"stage": "speech", "model": "fake", "variant": "default"})
+            != count
+        ):
             await stub.GetModel(pb.GetModelRequest())

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypedDict, TypeVar
 
 import grpc
 
-from services.common import idempotency, rpc
+from services.common import idempotency, rpc, tracing
 from services.common.channels import Attempts, BalancedChannel, Replay
 from services.common.errors import NotReady
 from services.common.replica import Choice
@@ -87,7 +87,7 @@ def options(timeout_s: float) -> CallOptions:
         "timeout": timeout_s if remaining is None else min(timeout_s, remaining),
         # Each attempt has the same: a write whose answer was lost is made once.
         "metadata": (
-            ("traceparent", rpc.traceparent()),
+            *tracing.headers(),
             (idempotency.HEADER, idempotency.key() or secrets.token_hex(16)),
         ),
     }

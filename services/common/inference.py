@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from typing import TypeVar
 
-from services.common import metrics
+from services.common import metrics, tracing
 from services.common.errors import NotReady, Overloaded
 from services.common.load import Load
 
@@ -27,14 +27,14 @@ class InferenceQueue:
     iterator's next item, and the line moves on.
 
     Args:
-        stage: Name of the service, for metrics.
-        model: Name of the model, for metrics.
+        stage: Stage of a turn that its work is for, unless a call names another; for metrics.
+        model: Name of the back-end, for metrics.
         waiting_max: Calls that may wait; one more is refused.
         workers: Threads; more than one only for a model that allows it.
     """
 
     def __init__(self, stage: str, model: str, waiting_max: int, workers: int = 1) -> None:
-        self._labels = (stage, model)
+        self._stage, self._model = stage, model
         self._waiting_max = waiting_max
         self._workers = workers
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix=f"{stage}-model")
@@ -43,8 +43,8 @@ class InferenceQueue:
         self._compute_mean_s = 0.1
         self._closed = False
 
-    async def run(self, function: Callable[[], Result]) -> Result:
-        """Returns what `function` returns, run on a thread of the model.
+    async def run(self, function: Callable[[], Result], stage: str = "") -> Result:
+        """Returns what `function` returns, run on a thread of the model for a stage.
 
         Raises:
             Overloaded: The line is full.
@@ -54,12 +54,17 @@ class InferenceQueue:
         def once() -> Iterator[Result]:
             yield function()
 
-        async with aclosing(self.stream(once)) as results:
+        async with aclosing(self.stream(once, stage=stage)) as results:
             (result,) = [result async for result in results]  # to its end: the place in line is free then
         return result
 
     async def stream(
-        self, iterate: Callable[[], Iterator[Result]], placed: Result | None = None, *, begun: bool = False
+        self,
+        iterate: Callable[[], Iterator[Result]],
+        placed: Result | None = None,
+        *,
+        begun: bool = False,
+        stage: str = "",
     ) -> AsyncGenerator[Result]:
         """Yields what the iterator yields, run on a thread of the model. Closing this closes the iterator.
 
@@ -67,12 +72,14 @@ class InferenceQueue:
             iterate: Makes the iterator, on that thread.
             placed: Is yielded before, as soon as the place in the line is taken, which is at once.
             begun: The caller was answered in part already: it gets a place also where the line is full.
+            stage: Stage of a turn that it is for; that of the queue when empty.
 
         Raises:
             Overloaded: The line is full.
             NotReady: The queue is closed.
         """
-        self._enter(begun)
+        labels = (stage or self._stage, self._model, metrics.VARIANT)
+        self._enter(labels, begun)
         loop = asyncio.get_running_loop()
         items: asyncio.Queue[Result | _End | BaseException] = asyncio.Queue()
         cancelled = threading.Event()
@@ -83,8 +90,10 @@ class InferenceQueue:
                 loop.call_soon_threadsafe(items.put_nowait, item)
 
         def work() -> None:
-            metrics.QUEUE_SECONDS.labels(*self._labels).observe(time.monotonic() - queued_s)
             started_s, outcome = time.monotonic(), "ok"
+            metrics.QUEUE_LENGTH.labels(*labels).dec()
+            metrics.observe(metrics.QUEUE_SECONDS.labels(*labels), started_s - queued_s)
+            tracing.add(f"{labels[0]} waits", queued_s, started_s, {"model": self._model})
             last: _End | BaseException = _End()
             try:
                 iterator = iterate()
@@ -98,7 +107,10 @@ class InferenceQueue:
             except BaseException as error:  # handed to the caller, whatever it is
                 outcome, last = "failed", error
             # Before the caller hears of the end: what it asks for next must find the place free.
-            self._leave(time.monotonic() - started_s, outcome)
+            ended_s = time.monotonic()
+            self._leave(labels, ended_s - started_s)
+            metrics.observe(metrics.COMPUTE_SECONDS.labels(*labels, outcome), ended_s - started_s)
+            tracing.add(f"{labels[0]} computes", started_s, ended_s, {"model": self._model, "outcome": outcome})
             send(last)
 
         # With the caller's context, so that what the model logs carries the trace id.
@@ -115,7 +127,8 @@ class InferenceQueue:
         finally:
             cancelled.set()
             if future.cancel():
-                self._leave(None, "cancelled")
+                metrics.QUEUE_LENGTH.labels(*labels).dec()
+                self._leave(labels)
 
     def load(self) -> Load:
         """Return the wait of a new call, and what a call adds to it, by the mean of the last calls."""
@@ -124,14 +137,14 @@ class InferenceQueue:
             return Load(self._pending * call_s, call_s)
 
     def check(self) -> None:
-        """Refuses what could not take a place now.
+        """Refuses what could not take a place now for the queue's own stage.
 
         Raises:
             Overloaded: The line is full.
             NotReady: The queue is closed.
         """
         with self._lock:
-            self._check()
+            self._check((self._stage, self._model, metrics.VARIANT))
 
     def afterwards(self, function: Callable[[], object]) -> None:
         """Runs something short on a thread of the model, behind all that waits; takes no place, and none waits for it.
@@ -153,28 +166,28 @@ class InferenceQueue:
             self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _check(self, begun: bool = False) -> None:
+    def _check(self, labels: tuple[str, ...], begun: bool = False) -> None:
         if self._closed:
             raise _closed()
         waiting = self._pending - self._workers
         if waiting >= self._waiting_max and not begun:
             wait_s = self._compute_mean_s * (waiting + 1) / self._workers
+            metrics.REFUSALS.labels(*labels, "queue_full").inc()
             raise Overloaded(f"{waiting} requests wait for the model, the limit; retry in {wait_s:.1f} s", wait_s)
 
-    def _enter(self, begun: bool) -> None:
+    def _enter(self, labels: tuple[str, ...], begun: bool) -> None:
         with self._lock:
-            self._check(begun)
+            self._check(labels, begun)
             self._pending += 1
-            metrics.QUEUE_LENGTH.labels(*self._labels).set(max(0, self._pending - self._workers))
+        metrics.QUEUE_LENGTH.labels(*labels).inc()
+        metrics.IN_FLIGHT.labels(*labels).inc()
 
-    def _leave(self, compute_s: float | None, outcome: str) -> None:
+    def _leave(self, labels: tuple[str, ...], compute_s: float | None = None) -> None:
         with self._lock:
             self._pending -= 1
-            metrics.QUEUE_LENGTH.labels(*self._labels).set(max(0, self._pending - self._workers))
             if compute_s is not None:
                 self._compute_mean_s += 0.2 * (compute_s - self._compute_mean_s)
-        if compute_s is not None:
-            metrics.COMPUTE_SECONDS.labels(*self._labels, outcome).observe(compute_s)
+        metrics.IN_FLIGHT.labels(*labels).dec()
 
 
 def _closed() -> NotReady:

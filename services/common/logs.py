@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 
-from services.common import rpc
+from services.common import tracing
 
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -22,7 +22,7 @@ class _JsonFormatter(logging.Formatter):
             "service": self._service,
             "message": record.getMessage(),
         }
-        if trace := rpc.trace_id():
+        if trace := tracing.trace_id():
             entry["trace_id"] = trace
         entry |= {key: value for key, value in vars(record).items() if key not in _PLAIN and value != ""}
         if record.exc_info:

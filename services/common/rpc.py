@@ -2,10 +2,7 @@
 
 import asyncio
 import contextlib
-import contextvars
 import logging
-import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, cast
@@ -13,7 +10,7 @@ from typing import Any, Protocol, cast
 import grpc
 from google.protobuf.message import DecodeError
 
-from services.common import deadline, errors, idempotency, metrics
+from services.common import deadline, errors, idempotency, metrics, tracing
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +30,8 @@ READ_OUT_IDLE_S = 0.05
 RETRY_AFTER_KEY = "retry-after-ms"
 ALLOW_MORE_KEY = "allow-more-ms"
 
-_trace_id: contextvars.ContextVar[str] = contextvars.ContextVar("trace_id", default="")
 remaining_s = deadline.remaining_s
 """Seconds that the caller of this call still allows: see there."""
-
-
-def trace_id() -> str:
-    """Returns the trace id (32 hex digits) of the call being served; empty outside of one."""
-    return _trace_id.get()
-
-
-def traceparent() -> str:
-    """Returns the W3C trace context to send on: this call's trace id, a new span id."""
-    return f"00-{trace_id() or secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 def status_of(error: BaseException) -> grpc.StatusCode:
@@ -90,8 +76,8 @@ class _Handler(Protocol):
 class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-ignore]  # untyped base in older stubs
     """Around every call but health checks, load reports, reflection: context, errors to statuses, time, a log line."""
 
-    def __init__(self, stage: str) -> None:
-        self._stage = stage
+    def __init__(self, component: str) -> None:
+        self._component = component
         self.calls = 0
         """Calls in progress."""
 
@@ -152,7 +138,7 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
     async def _call(self, method: str, context: Any) -> AsyncIterator[None]:
         name = method.rsplit("/", 1)[1]
         started_s = time.monotonic()
-        _trace_id.set(_trace_of(context))
+        span = tracing.begin(method, context.invocation_metadata() or ())
         deadline.start(context.time_remaining())
         status, details = grpc.StatusCode.OK, ""
         self.calls += 1
@@ -178,10 +164,11 @@ class Interceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc, unused-igno
         finally:
             self.calls -= 1
             seconds = time.monotonic() - started_s
-            metrics.CALL_SECONDS.labels(self._stage, name, status.name).observe(seconds)
+            metrics.observe(metrics.CALL_SECONDS.labels(self._component, name, status.name), seconds)
             log.info(
                 "call", extra={"method": name, "status": status.name, "seconds": round(seconds, 4), "why": details}
             )
+            tracing.end(span, status.name, details)
         if status is not grpc.StatusCode.OK:
             await context.abort(status, details)
 
@@ -222,8 +209,3 @@ def _as_it_is(requests: Any) -> Any:
 def _sent(context: Any, wanted: str) -> str:
     """Return the metadata that the caller sent under a key; empty without."""
     return next((str(value) for key, value in context.invocation_metadata() or () if key == wanted), "")
-
-
-def _trace_of(context: Any) -> str:
-    found = re.fullmatch(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", _sent(context, "traceparent"))
-    return found.group(1) if found else secrets.token_hex(16)

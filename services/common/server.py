@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
 from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
+from services.common import metrics, tracing
 from services.common.errors import NotReady
 from services.common.health import Health
 from services.common.load import Load, LoadReporter
@@ -115,18 +116,20 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 @asynccontextmanager
-async def running(service: str | tuple[str, ...], stage: str, settings: ServiceSettings) -> AsyncIterator[Running]:
+async def running(service: str | tuple[str, ...], component: str, settings: ServiceSettings) -> AsyncIterator[Running]:
     """Serves until the block ends; then health goes red, running calls drain, and the port closes.
 
     Args:
         service: Full name of the gRPC service, or of several, for reflection.
-        stage: Name of the service in metrics and logs.
+        component: Name of the service in metrics, logs and traces.
         settings: Where to listen, and how.
 
     Raises:
         OSError: A port is taken, or a file of TLS cannot be read.
     """
-    interceptor = Interceptor(stage)
+    tracing.configure(component)
+    metrics.show_build(component)
+    interceptor = Interceptor(component)
     server = _server(interceptor)
     reporter = LoadReporter(lambda: interceptor.calls)
     replica_pb2_grpc.add_ReplicaServiceServicer_to_server(reporter, server)
@@ -161,6 +164,7 @@ async def running(service: str | tuple[str, ...], stage: str, settings: ServiceS
         await server.stop(settings.shutdown_grace_s)
         if probed:
             await probed.stop(None)
+        await asyncio.to_thread(tracing.close)
         if page:
             page[0].shutdown()
             page[0].server_close()
@@ -237,7 +241,7 @@ async def until_stopped(state: Running, started: asyncio.Event, opening: Corouti
 
 async def serve_model(
     service: str,
-    stage: str,
+    component: str,
     settings: ServiceSettings,
     started: asyncio.Event,
     load: Callable[[], Model],
@@ -247,14 +251,14 @@ async def serve_model(
 
     Args:
         service: See `running`.
-        stage: See `running`.
+        component: See `running`.
         settings: See `running`.
         started: Set once the service is ready.
         load: Loads the model; blocks.
         make: Makes the arguments of `Running.serve` for the model; what it pushes is closed before the model.
     """
     with ExitStack() as closing:
-        async with running(service, stage, settings) as state:
+        async with running(service, component, settings) as state:
 
             async def open_() -> None:
                 model = await state.loaded(load)

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from services.common import logs, server, start
+import emotions
+from services.common import logs, metrics, server, start
 from services.memory.consistency import check
 from services.memory.database import ERRORS, translated
 from services.memory.domain import NewIdentity
@@ -28,6 +29,15 @@ async def serve(started: asyncio.Event) -> None:
         upkeep = Upkeep(settings, memory)
         async with server.running(SERVICES, "memory", settings) as running:
             running.serve(Servicer(memory, upkeep.check_open).register, memory.load)
+            embedding = memory.embedding
+            metrics.show_model(
+                "memory",
+                "embedding",
+                embedding.model,
+                embedding.digest,
+                emotions.load().digest,
+                lambda: memory.load().backlog_s,
+            )
             stopped = asyncio.create_task(server.stop_signal())
             working = asyncio.create_task(_work(upkeep, running, started))
             try:

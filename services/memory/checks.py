@@ -24,7 +24,7 @@ NAME_CHARS_MAX = 100
 TEXT_CHARS_MAX = 32_000
 """Longest text of one side of a turn: half an hour of fluent speech, transcribed."""
 ENTRIES_MAX = 32
-"""Most models, variants, votes and timings of a turn, which has fewer than ten stages."""
+"""Most models, variants, votes and timings of a turn, which has fewer than twenty stages."""
 FILES_MAX, ALL_BYTES_MAX = 16, 2**27
 """Most reference files of an identity, and their greatest sum."""
 DERIVED_BYTES_MAX = EMOTION_BYTES_MAX = 2**24

@@ -7,7 +7,7 @@ from typing import Any
 
 import emotions
 from e3rg.mllm.v1 import mllm_pb2, mllm_pb2_grpc
-from services.common import backends, logs, server, start
+from services.common import backends, logs, metrics, server, start
 from services.common.inference import InferenceQueue
 from services.common.load import Load
 from services.mllm.domain import Backend
@@ -24,9 +24,13 @@ async def main(started: asyncio.Event) -> None:
     module = backends.load("services.mllm.backends", settings.backend)
 
     def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load]]:
-        queue = InferenceQueue("mllm", backend.card.model, settings.queue_waiting_max)
+        queue = InferenceQueue("vote", settings.backend, settings.queue_waiting_max)
         closing.callback(queue.close)
-        servicer = MllmServicer(settings.backend, backend, queue, emotions.load())
+        card, wheel = backend.card, emotions.load()
+        servicer = MllmServicer(settings.backend, backend, queue, wheel)
+        metrics.show_model(
+            "mllm", settings.backend, card.model, card.digest, wheel.digest, lambda: queue.load().backlog_s
+        )
         return lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), queue.load
 
     await server.serve_model(SERVICE, "mllm", settings, started, module.create, make)

@@ -74,13 +74,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         operations += [pb.OPERATION_TRANSCRIBE] if isinstance(self._backend, Transcriber) else []
         card = self._backend.card
         return pb.GetModelResponse(
-            card=common.ModelCard(
-                backend=self._name,
-                model=card.model,
-                digest=card.digest,
-                ontology_hash=self._wheel.digest,
-                prompt_version=card.prompt_version,
-            ),
+            card=self._card(),
             operations=operations,
             perceives=_to_modalities(card.perceives),
             level=_LEVELS[card.level],
@@ -108,7 +102,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         samples = _to_samples(audio)
         if samples is None:
             raise InvalidRequest("audio", "empty; send PCM s16le, mono, 16000 Hz")
-        transcript = await self._queue.run(lambda: backend.transcribe(samples))
+        transcript = await self._queue.run(lambda: backend.transcribe(samples), stage="transcribe")
         return pb.TranscribeResponse(text=transcript.text, language=transcript.language, no_speech=transcript.no_speech)
 
     async def WriteReply(self, request: pb.WriteReplyRequest, context: Any) -> AsyncIterator[pb.WriteReplyResponse]:
@@ -117,11 +111,24 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             raise Unsupported(f"{self._name} cannot write replies")
         order = self._to_reply_request(request)
         try:
-            async with aclosing(self._queue.stream(lambda: backend.write(order))) as pieces:
+            async with aclosing(self._queue.stream(lambda: backend.write(order), stage="reply")) as pieces:
                 async for piece in pieces:
-                    yield _to_reply_part(piece)
+                    part = _to_reply_part(piece)
+                    if part.HasField("record"):
+                        part.record.card.CopyFrom(self._card())
+                    yield part
         finally:
             order.stop.set()
+
+    def _card(self) -> common.ModelCard:
+        card = self._backend.card
+        return common.ModelCard(
+            backend=self._name,
+            model=card.model,
+            digest=card.digest,
+            ontology_hash=self._wheel.digest,
+            prompt_version=card.prompt_version,
+        )
 
     async def _read_message(self, parts: AsyncIterator[pb.PredictEmotionRequest]) -> Message:
         header: pb.PredictEmotionHeader | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import emotions
 from e3rg.tts.v1 import tts_pb2, tts_pb2_grpc
-from services.common import backends, logs, server, start
+from services.common import backends, logs, metrics, server, start
 from services.common.inference import InferenceQueue
 from services.common.load import Load
 from services.tts.domain import Backend, Voices
@@ -27,11 +27,15 @@ async def main(started: asyncio.Event) -> None:
     module = backends.load("services.tts.backends", settings.backend)
 
     def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load]]:
-        queue = InferenceQueue("tts", backend.model, settings.queue_waiting_max)
+        queue = InferenceQueue("speech", settings.backend, settings.queue_waiting_max)
         closing.callback(queue.close)
         voices = Voices(backend, settings.voices_max)
         closing.callback(asyncio.create_task(queue.repeat(voices.drop_unused, TIDY_S)).cancel)
-        servicer = TtsServicer(settings.backend, backend, voices, queue, emotions.load())
+        wheel = emotions.load()
+        servicer = TtsServicer(settings.backend, backend, voices, queue, wheel)
+        metrics.show_model(
+            "tts", settings.backend, backend.model, backend.digest, wheel.digest, lambda: queue.load().backlog_s
+        )
         return lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to), queue.load
 
     await server.serve_model(SERVICE, "tts", settings, started, module.create, make)

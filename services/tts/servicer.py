@@ -13,6 +13,7 @@ from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest
 from services.common.inference import InferenceQueue
 from services.common.media import CHUNK_BYTES_MAX, Collector, collect, read_ahead
+from services.common.metrics import UPLOAD
 from services.tts.domain import Backend, Delivery, Fitted, Phoneme, Profile, Speech, Voice, Voices
 from services.tts.recordings import read_voice
 
@@ -56,7 +57,7 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
             self._backend.check(reference)
             return len(reference.samples) / reference.sample_rate_hz
 
-        return pb.CheckVoiceResponse(duration_s=await self._queue.run(listen))
+        return pb.CheckVoiceResponse(duration_s=await self._queue.run(listen, UPLOAD))
 
     async def Speak(
         self, request_iterator: AsyncIterator[pb.SpeakRequest], context: Any

@@ -7,7 +7,7 @@ from typing import Any
 
 import emotions
 from e3rg.video.v1 import video_pb2, video_pb2_grpc
-from services.common import backends, logs, server, start
+from services.common import backends, logs, metrics, server, start
 from services.common.inference import InferenceQueue
 from services.common.load import Load
 from services.video.domain import Backend, Studio
@@ -27,11 +27,15 @@ async def main(started: asyncio.Event) -> None:
     module = backends.load("services.video.backends", settings.backend)
 
     def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load]]:
-        queue = InferenceQueue("video", backend.model, settings.queue_waiting_max)
+        queue = InferenceQueue("video", settings.backend, settings.queue_waiting_max)
         closing.callback(queue.close)
         studio = Studio(backend, settings.rigs_max)
         closing.callback(asyncio.create_task(queue.repeat(studio.drop_unused, TIDY_S)).cancel)
-        servicer = VideoServicer(settings.backend, backend, studio, queue, emotions.load())
+        wheel = emotions.load()
+        servicer = VideoServicer(settings.backend, backend, studio, queue, wheel)
+        metrics.show_model(
+            "video", settings.backend, backend.model, backend.digest, wheel.digest, lambda: servicer.load().backlog_s
+        )
         return lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to), servicer.load
 
     await server.serve_model(SERVICE, "video", settings, started, module.create, make)

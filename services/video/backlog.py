@@ -22,14 +22,14 @@ class Backlog:
     and encoded.
 
     Args:
+        name: Name of the back-end, for metrics.
         backend: The renderer, which knows what a call costs.
     """
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, name: str, backend: Backend) -> None:
+        self._name, self._backend = name, backend
         self._lock = threading.Lock()
         self._promises: set[Promise] = set()
-        self._gauge = metrics.BACKLOG_SECONDS.labels("video", backend.model)
         self._moved_s = 0.0
         self._took = 1.0
 
@@ -67,7 +67,6 @@ class Backlog:
         with self._lock:
             promise = self._fitting(duration_s, tiers, remaining_s)
             self._promises.add(promise)
-            self._tell()
             return promise
 
     def moved(self, promise: "Promise", done: float) -> None:
@@ -75,7 +74,6 @@ class Backlog:
         with self._lock:
             self._moved_s = time.monotonic()
             promise.left_s = min(promise.left_s, promise.cost_s * (1 - done))
-            self._tell()
 
     def learn(self, reckoned_s: float, took_s: float) -> None:
         """Notes what a call took of which the renderer had said that it takes `reckoned_s`."""
@@ -89,7 +87,6 @@ class Backlog:
         """Takes back what is left of a promise: the call is rendered, has failed, or nobody wants it any more."""
         with self._lock:
             self._promises.discard(promise)
-            self._tell()
 
     def _fitting(self, duration_s: float, tiers: Sequence[str], remaining_s: float | None) -> "Promise":
         before_s, cost_s = self._sum(), 0.0
@@ -99,6 +96,7 @@ class Backlog:
             if remaining_s is None or before_s + cost_s <= remaining_s:
                 return Promise(self, quality, reckoned_s, cost_s, before_s)
         late_s = before_s + cost_s - (remaining_s or 0.0)
+        metrics.REFUSALS.labels("video", self._name, metrics.VARIANT, "deadline").inc()
         raise Overloaded(
             f"{before_s:.1f} s of rendering are promised already and {duration_s:.1f} s of speech at the lowest"
             f" quality that may be used, {tiers[-1]!r}, cost {cost_s:.1f} s more, but the caller's deadline is in"
@@ -109,9 +107,6 @@ class Backlog:
 
     def _sum(self) -> float:
         return sum((promise.left_s for promise in self._promises), 0.0)
-
-    def _tell(self) -> None:
-        self._gauge.set(self._sum())
 
 
 class Promise:

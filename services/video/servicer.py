@@ -18,6 +18,7 @@ from services.common.images import decode_image
 from services.common.inference import InferenceQueue
 from services.common.load import Load
 from services.common.media import chunks
+from services.common.metrics import UPLOAD
 from services.common.streams import ticking
 from services.video import intake
 from services.video.backlog import Backlog, Promise
@@ -60,7 +61,7 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         self._queue = queue
         self._wheel = wheel
         self._heartbeat_s = heartbeat_s
-        self._backlog = Backlog(backend)
+        self._backlog = Backlog(name, backend)
         self._mime_type = mime_type_of(backend.size_px, backend.fps)
         self._replica = uuid.uuid4().hex
 
@@ -97,7 +98,7 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
             self._studio.check_portrait(intake.digest_of(content), lambda: image)
             return image.shape
 
-        height, width, _ = await self._queue.run(check)
+        height, width, _ = await self._queue.run(check, UPLOAD)
         return pb.CheckPortraitResponse(width_px=width, height_px=height)
 
     async def CheckFilm(
@@ -107,7 +108,7 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         header = await intake.read_film_header(parts)
         self._queue.check()
         content = await intake.read_film(parts, header)
-        async with aclosing(self._queue.stream(lambda: inspect(content, self._backend.flaw))) as steps:
+        async with aclosing(self._queue.stream(lambda: inspect(content, self._backend.flaw), stage=UPLOAD)) as steps:
             found = [step async for step in steps][-1]
         assert found, "a film that is not refused has been found usable"
         return pb.CheckFilmResponse(duration_s=found.duration_s, face_share=found.face_share)

@@ -13,7 +13,7 @@ SCRIPT = "import urllib.request; print(urllib.request.urlopen('http://localhost:
 
 def served(cluster: Cluster, pod: str, method: str) -> int:
     """Return how many calls of a method a pod has answered."""
-    line = rf'e3rg_call_seconds_count{{method="{method}",stage="\w+",status="OK"}} (\d+)'
+    line = rf'e3rg_call_seconds_count{{component="\w+",method="{method}",status="OK"}} (\d+)'
     return sum(int(float(found)) for found in re.findall(line, cluster.python(pod, SCRIPT)))
 
 

@@ -215,8 +215,8 @@ async def test_a_turn_is_kept_with_how_its_emotion_was_delivered(
     ("fields", "last"),
     [
         ({"output": TEXT}, {"remember", "turn"}),
-        ({"output": AUDIO}, {"remember", "speech", "turn"}),
-        ({"keep_clips": True}, {"remember", "speech", "video", "keep_clips", "turn"}),
+        ({"output": AUDIO}, {"models", "remember", "speech", "keep_derived", "turn"}),
+        ({"keep_clips": True}, {"models", "remember", "speech", "video", "keep_derived", "keep_clips", "turn"}),
     ],
 )
 async def test_a_turn_that_is_over_is_kept_with_the_times_of_all_its_stages(

@@ -49,13 +49,16 @@ async def test_a_message_becomes_words_voice_and_face(stub: "Stub") -> None:
     assert turn.degraded == []
     done = turn.done
     assert (done.text, done.turn, done.audio_duration_s) == (REPLY, "", 1.0)
+    assert done.record.card.backend == "lead"
+    done.record.ClearField("card")
     assert done.record == mllm.ReplyRecord(candidates=3, rejected=["echo: I lost my job."])
     assert len(done.trace_id) == 32
 
 
 async def test_every_stage_says_when_it_worked(stub: "Stub") -> None:
     turn = await respond(stub, header(conversation="talk"))
-    stages = {"recall", "decode", "vote", "search", "reply", "speech", "video", "remember", "turn"}
+    stages = {"recall", "models", "decode", "vote", "search", "reply", "speech", "video"}
+    stages |= {"keep_derived", "remember", "turn"}
     assert set(turn.timings) == stages
     for timing in turn.timings.values():
         assert timing.start_s <= timing.first_s <= timing.end_s, timing

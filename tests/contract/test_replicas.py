@@ -32,7 +32,7 @@ async def test_calls_are_spread_over_all_replicas_also_when_a_turn_makes_an_even
         await ask(channel)
         await ask(channel)
     states = [
-        REGISTRY.get_sample_value("e3rg_replicas", {"service": NAME, "state": state}) for state in ("known", "ready")
+        REGISTRY.get_sample_value("e3rg_replicas", {"component": NAME, "state": state}) for state in ("known", "ready")
     ]
     assert states == [count, count]
     assert sum(echo.asked for echo in replicas) == 120

@@ -14,7 +14,7 @@ def backlog() -> Backlog:
     """Of a painter to whom 0.4 s of speech cost 8 s as "fine" and 2 s as "draft"."""
     painter = FakePainter()
     painter.step_s = 1.0
-    return Backlog(painter)
+    return Backlog("fake", painter)
 
 
 def test_promises_add_up_and_shrink_as_they_are_kept(backlog: Backlog) -> None:
@@ -89,5 +89,5 @@ def test_a_wished_tier_is_never_bettered(backlog: Backlog) -> None:
 
 
 def test_what_costs_nothing_is_always_promised() -> None:
-    backlog = Backlog(FakeFace())
+    backlog = Backlog("fake", FakeFace())
     assert backlog.promise(0.0, ("full",), 0.0).quality == "full"

@@ -36,7 +36,9 @@ async def begun(task: "asyncio.Task[str]") -> "asyncio.Task[str]":
 
 
 def waiting() -> float:
-    return REGISTRY.get_sample_value("e3rg_queue_length", {"stage": "test", "model": "model"}) or 0
+    return (
+        REGISTRY.get_sample_value("e3rg_queue_length", {"stage": "test", "model": "model", "variant": "default"}) or 0
+    )
 
 
 async def test_a_call_returns_what_the_model_returns_and_not_on_the_loops_thread(queue: InferenceQueue) -> None:

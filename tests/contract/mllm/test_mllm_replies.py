@@ -22,6 +22,8 @@ async def test_the_reply_comes_sentence_by_sentence_and_the_record_last(stub: "S
     lead.record = ReplyRecord("exemplar", 4, ("echo: I lost my job.", "role: As a user, I"))
     parts = [part async for part in stub.WriteReply(order())]
     assert [part.sentence for part in parts[:-1]] == list(lead.sentences)
+    assert parts[-1].record.card.backend == "fake"
+    parts[-1].record.ClearField("card")
     assert parts[-1].record == pb.ReplyRecord(
         degraded="exemplar", candidates=4, rejected=["echo: I lost my job.", "role: As a user, I"]
     )

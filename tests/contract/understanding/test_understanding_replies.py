@@ -40,6 +40,8 @@ async def test_the_lead_writes_the_reply_sentence_by_sentence(stub: "Stub", cast
         assert typed("pb.WriteReplyResponse", await call.read()).sentence == sentence
     gate.open()
     record = typed("pb.WriteReplyResponse", await call.read()).record
+    assert record.card.backend == "lead"
+    record.ClearField("card")
     assert record == mllm.ReplyRecord(candidates=3, rejected=["echo: I lost my job."])
     assert await call.read() is grpc.aio.EOF
     (request,) = cast.lead.orders

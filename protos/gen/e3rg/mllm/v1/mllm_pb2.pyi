@@ -198,7 +198,7 @@ class MemoryUse(_message.Message):
     def __init__(self, sentence: _Optional[str] = ..., read: bool = ..., unused: _Optional[str] = ...) -> None: ...
 
 class ReplyRecord(_message.Message):
-    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories", "examples_used")
+    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories", "examples_used", "card")
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +206,7 @@ class ReplyRecord(_message.Message):
     HISTORY_DROPPED_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_USED_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     degraded: str
     candidates: int
     rejected: _containers.RepeatedScalarFieldContainer[str]
@@ -213,7 +214,8 @@ class ReplyRecord(_message.Message):
     history_dropped: int
     memories: _containers.RepeatedCompositeFieldContainer[MemoryUse]
     examples_used: int
-    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ...) -> None: ...
+    card: _common_pb2.ModelCard
+    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
     __slots__ = ("sentence", "record")

@@ -111,8 +111,10 @@ class Report:
             timing.outcome = "failed"
             raise
         finally:
-            timing.start_s = (fed and fed.first_s) or timing.start_s
-            timing.first_s = (made and made.first_s) or timing.first_s
+            if fed:
+                timing.start_s = fed.first_s or now_s()
+            if made:
+                timing.first_s = made.first_s
             timing.media_s = media_s()
             self.time(stage, timing)
 

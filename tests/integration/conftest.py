@@ -11,8 +11,9 @@ from client import Client, Timed
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
-from local.deployment import Deployment
+from local.deployment import VOTERS, Deployment
 from local.message import Spoken, film, speak
+from tests.support.spans import Collector, collecting
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,8 +38,18 @@ class Turn:
 
 
 @pytest.fixture(scope="session")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    with Deployment(tmp_path_factory.mktemp("run"), ROOT / ".models") as running:
+def collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Deployment]:
+    # Every span at once: a test waits for them.
+    traced = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{collector.address}", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    names = [*(f"mllm-{voter}" for voter in VOTERS), "understanding", "memory", "tts", "video", "orchestrator"]
+    extra = {name: traced | {"OTEL_SERVICE_NAME": name} for name in names}
+    with Deployment(tmp_path_factory.mktemp("run"), ROOT / ".models", environment=extra) as running:
         yield running
 
 

@@ -4,6 +4,8 @@
 
 "one after another" calls the same services with the same inputs, but starts a stage only when the one before has
 ended, as scripts that hand over files do: understand, write the whole reply, speak all of it, then film all of it.
+
+"where it goes" attributes each moment of a turn, as its caller sees it, to one stage; `unexplained` is the rest.
 """
 
 import argparse
@@ -11,7 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -25,6 +27,7 @@ from e3rg.understanding.v1 import understanding_pb2 as understanding
 from e3rg.understanding.v1 import understanding_pb2_grpc
 from local.deployment import Deployment
 from local.message import film, speak
+from orchestrator.attribution import STAGES, UNEXPLAINED, Interval, shares
 
 MESSAGES = (
     "My grandmother is in hospital and I am really worried about her.",
@@ -45,6 +48,7 @@ class Measured:
     first_video_s: float
     total_s: float
     media_s: float
+    shares: dict[str, float] = field(default_factory=dict)
 
     @property
     def real_time_factor(self) -> float:
@@ -55,13 +59,17 @@ class Measured:
 def overlapped(client: Client, header: pb.RespondHeader, audio: bytes, video: bytes) -> Measured:
     """One turn through the orchestrator."""
     first: dict[str, float] = {}
+    work: list[Interval] = []
     total_s = media_s = 0.0
     for timed in client.respond(header, audio, video):
         kind = timed.event.WhichOneof("event") or ""
         first.setdefault(kind, timed.seconds)
         if kind == "done":
             total_s, media_s = timed.seconds, timed.event.done.audio_duration_s
-    return Measured(first["audio"], first["video"], total_s, media_s)
+        elif kind == "timing" and timed.event.timing.stage in STAGES:
+            timing = timed.event.timing
+            work.append(Interval(timing.stage, timing.start_s, timing.end_s))
+    return Measured(first["audio"], first["video"], total_s, media_s, shares(work, 0.0, total_s))
 
 
 def one_after_another(deployment: Deployment, header: pb.RespondHeader, audio: bytes, video: bytes) -> Measured:
@@ -108,9 +116,9 @@ def compare(name: str, pairs: list[tuple[Measured, Measured]]) -> None:
     """Prints the medians of both ways and their ratio."""
     print(f"\n{name}: median of {len(pairs)} turns (worst in brackets)")
     print(f"{'':24}{'overlapped':>18}{'one after another':>20}{'ratio':>8}")
-    for row, field in (("first audio", "first_audio_s"), ("first video", "first_video_s"), ("whole reply", "total_s")):
-        ours = [getattr(mine, field) for mine, _ in pairs]
-        theirs = [getattr(other, field) for _, other in pairs]
+    for row, key in (("first audio", "first_audio_s"), ("first video", "first_video_s"), ("whole reply", "total_s")):
+        ours = [getattr(mine, key) for mine, _ in pairs]
+        theirs = [getattr(other, key) for _, other in pairs]
         mine, other = statistics.median(ours), statistics.median(theirs)
         target = f"  (target {TARGETS_S[row]} s)" if row in TARGETS_S else ""
         print(
@@ -120,6 +128,10 @@ def compare(name: str, pairs: list[tuple[Measured, Measured]]) -> None:
     factors = [mine.real_time_factor for mine, _ in pairs]
     print(f"  real-time factor after the first video chunk: {statistics.median(factors):.2f} ({max(factors):.2f})")
     print(f"  length of the reply: {statistics.median(mine.media_s for mine, _ in pairs):.1f} s")
+    turns_s = sum(mine.total_s for mine, _ in pairs)
+    spent = {stage: sum(mine.shares.get(stage, 0.0) for mine, _ in pairs) for stage in (*STAGES, UNEXPLAINED)}
+    parts = [f"{stage} {seconds / turns_s:.1%}" for stage, seconds in spent.items() if seconds]
+    print(f"  where it goes: {', '.join(parts)} (target: unexplained at most 5 %)")
 
 
 def memory_mib(deployment: Deployment) -> dict[str, float]:

@@ -55,6 +55,11 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
             self._news.notify_all()
         return pb.ExportTraceServiceResponse()
 
+    @property
+    def count(self) -> int:
+        """Number of spans so far."""
+        return sum(len(spans) for spans in self._spans.values())
+
     def of(self, trace_id: str, services: set[str]) -> list[Span]:
         """Return the spans of a trace, once its first span and some of so many services have come."""
         with self._news:

@@ -45,7 +45,10 @@ TURN_DEADLINE_MAX_S: {{ $values.turn.deadlineMaxS | quote }}
 {{- $prefix := printf "E3RG_%s_" (include "e3rg.service" $name | upper) -}}
 {{- $environment := dict -}}
 {{- range $key, $value := include "e3rg.settings" (list $root $name) | fromYaml }}{{ $_ := set $environment (printf "%s%s" $prefix $key) $value }}{{ end -}}
-{{- with $root.Values.telemetry.otlpEndpoint }}{{ $_ := set $environment "OTEL_EXPORTER_OTLP_ENDPOINT" . }}{{ end -}}
+{{- with $root.Values.telemetry.otlpEndpoint -}}
+{{- $environment = merge $environment (dict "OTEL_EXPORTER_OTLP_ENDPOINT" . "OTEL_SERVICE_NAME" (printf "e3rg-%s" $name)
+      "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" "OTEL_TRACES_SAMPLER_ARG" ($root.Values.telemetry.sampledShare | toString)) -}}
+{{- end -}}
 {{- range $key, $value := mergeOverwrite $environment $component.env }}
 - {name: {{ $key }}, value: {{ $value | quote }}}
 {{- end }}

@@ -7,6 +7,7 @@ Without an endpoint no span is recorded, but every call has a trace id, for the 
 import os
 import time
 from collections.abc import Iterable, Mapping
+from threading import Thread
 
 from opentelemetry import context
 from opentelemetry.sdk.resources import Resource
@@ -60,7 +61,10 @@ def configure(component: str, exporter: SpanExporter | None = None) -> None:
 
 def close() -> None:
     """Send the last spans; blocks for `FLUSH_S` at most."""
-    _provider.force_flush(round(FLUSH_S * 1000))
+    # On a thread: the exporter's own time limit does not count its retries.
+    flushing = Thread(target=_provider.force_flush, name="flush", daemon=True)
+    flushing.start()
+    flushing.join(FLUSH_S)
 
 
 def trace_id() -> str:

@@ -55,6 +55,7 @@ VOLUME = "components.tts.volumes[0]"
         (f"{EXTERNAL_STORE}=s3.example.org:9000", "set objectStore.external.port=9000"),
         (f"{EXTERNAL_STORE}=s3.example.org,objectStore.external.tls=false", "set objectStore.external.port=80"),
         ("telemetry.otlpEndpoint=http://collector:4317", "set telemetry.otlpNamespace"),
+        ("telemetry.sampledShare=1.5", "telemetry/sampledShare"),
         (f"{VOTER}=tts,panel.voters[0].component=tts", "tts asks component tts, which is no voter"),
         (f"{VOTER}=face,{VOTER_TWO}=face,{FACES}", "has two of the name face"),
         ("gateway.ingress.enabled=true", "set gateway.ingress.host"),

@@ -160,3 +160,18 @@ def test_the_videos_gpus_are_the_videos_alone() -> None:
         # Where there is no spare GPU a new pod would wait for ever for that of the old one.
         surge = deployment["spec"]["strategy"]["rollingUpdate"]
         assert (surge["maxSurge"], surge["maxUnavailable"]) == ((0, 1) if uses_gpu else (1, 0)), name
+
+
+def test_every_component_sends_its_share_of_the_traces_under_its_own_name() -> None:
+    traced = rendered(*PROFILES["everything"], "--set", "telemetry.sampledShare=0.25")
+    for name in traced.of("Deployment"):
+        found = {key: value for key, value in traced.environment(name).items() if key.startswith("OTEL")}
+        assert found == {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.observability:4317",
+            "OTEL_SERVICE_NAME": f"e3rg-{name}",
+            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+            "OTEL_TRACES_SAMPLER_ARG": "0.25",
+        }
+    plain = rendered()
+    for name in plain.of("Deployment"):
+        assert not [key for key in plain.environment(name) if key.startswith("OTEL")]

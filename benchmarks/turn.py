@@ -19,6 +19,7 @@ from pathlib import Path
 import grpc
 
 import emotions
+from benchmarks.messages import MESSAGES
 from client import Client
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
@@ -29,13 +30,6 @@ from local.deployment import Deployment
 from local.message import film, speak
 from orchestrator.attribution import STAGES, UNEXPLAINED, Interval, shares
 
-MESSAGES = (
-    "My grandmother is in hospital and I am really worried about her.",
-    "I finally passed the exam I had been afraid of for a year!",
-    "My neighbour plays loud music every night and I cannot sleep any more.",
-    "I feel lonely since I moved to this city, nobody ever calls me.",
-    "We found a stray kitten under our car this morning, and she is so sweet.",
-)
 CHUNK_BYTES = 1 << 18
 TARGETS_S = {"first audio": 2.5, "first video": 3.0}
 

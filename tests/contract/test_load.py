@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.load import Load, Message, Mix, Profile, run
+from benchmarks.load import Load, Message, Mix, Profile, Result, in_background, run
 from benchmarks.load.caller import TURNS_PER_CONNECTION
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
@@ -137,6 +137,22 @@ async def test_a_cancelled_load_stops_its_turns(
     assert [call.status for call in await calls.ended("Respond")] == ["CANCELLED"]
     assert (load.result().figures["unfinished"], load.result().lost) == (1, [])
     gate.open()
+
+
+async def test_a_load_runs_in_the_background_until_the_block_ends(start: Start, deployment: Deployment) -> None:
+    await start()
+
+    def work() -> Result:
+        with in_background(profile(deployment, users=2, duration_s=3600, output="text")) as load:
+            load.wait_for(2)
+            load.wait_for(2)
+            assert len(load.ended) >= 4
+        return load.result()
+
+    found = await asyncio.to_thread(work)
+    assert found.lost == []
+    assert found.figures["unfinished"] == 0
+    assert len(found.turns) >= 4
 
 
 class _Waiting(orchestrator_pb2_grpc.OrchestratorServiceServicer):

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Protocol
 
 from benchmarks.load.caller import Caller
-from benchmarks.load.clock import Clock, RealClock
 from benchmarks.load.messages import Message
 from benchmarks.load.profile import Profile
 from benchmarks.load.result import Result
 from benchmarks.load.turn import Turn
+from services.common import clock
 
 PAUSE_S = 1.0
 """Pause of a user after a turn without a reply, unless the gateway asked for a longer one."""
@@ -41,7 +41,6 @@ class Load:
     Args:
         profile: What is run.
         on_turn: Called with each turn that has ended.
-        clock: Tells the time.
         caller: Makes the turns; without it, a caller of the profile's gateway does.
 
     Raises:
@@ -53,14 +52,12 @@ class Load:
         self,
         profile: Profile,
         on_turn: Callable[[Turn], None] = _ignore,
-        clock: Clock | None = None,
         caller: Maker | None = None,
     ) -> None:
         self.profile = profile
         self.name = f"load-{secrets.token_hex(4)}"
         self._on_turn = on_turn
-        self._clock = clock or RealClock()
-        self._begun_s = self._clock.now_s()
+        self._begun_s: float | None = None
         self._ended_s: float | None = None
         self._caller: Maker = caller or Caller(profile, self.now_s)
         self._draw = random.Random(f"{profile.seed} messages")
@@ -71,8 +68,8 @@ class Load:
         self._driving: asyncio.Task[None] | None = None
 
     def now_s(self) -> float:
-        """Return the time since the begin of the run."""
-        return self._clock.now_s() - self._begun_s
+        """Return the time since the begin of the run, by the clock of its event loop."""
+        return 0.0 if self._begun_s is None else clock.now_s() - self._begun_s
 
     @property
     def running(self) -> int:
@@ -82,7 +79,7 @@ class Load:
     async def run(self) -> Result:
         """Run the profile; returns once the last turn has ended. When this is cancelled, `result` has what was."""
         async with self._caller:
-            self._begun_s = self._clock.now_s()
+            self._begun_s = clock.now_s()
             try:
                 async with self._group:
                     self._driving = self._group.create_task(self._drive())
@@ -119,6 +116,8 @@ class Load:
         # A ramp's users come and go at half of each step, so that their mean is the ramp's.
         while (at_s := profile.ramp.reaches(number - 0.5, due_s)) is not None:
             await self._until(at_s)
+            if self._is_stopped:  # by another user, at this very moment
+                return
             turn, making = self._begin(at_s, self._conversation(number))
             await asyncio.wait({making})
             think_s = profile.think_s
@@ -152,7 +151,8 @@ class Load:
             making.add_done_callback(partial(leave, number))
 
     async def _until(self, at_s: float) -> None:
-        await self._clock.until(self._begun_s + at_s)
+        # Also when the time is over: others get their turn.
+        await asyncio.sleep(max(0.0, at_s - self.now_s()))
 
     def _conversation(self, number: int) -> str:
         return f"{self.name}-{number}" if self.profile.conversations else ""

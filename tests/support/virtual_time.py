@@ -5,6 +5,8 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+BEGIN_S = 1000.0
+
 Result = TypeVar("Result")
 
 
@@ -22,7 +24,7 @@ class _Selector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Event loop with a clock of its own, which begins at 1,000 s."""
+    """Event loop with a clock of its own, which begins at `BEGIN_S`."""
 
     def __init__(self) -> None:
         self._clock = _Selector()
@@ -30,7 +32,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """Return the loop's time in seconds."""
-        return 1000.0 + self._clock.now_s
+        return BEGIN_S + self._clock.now_s
+
+
+async def passing(seconds: float) -> None:
+    """Wait until so much time has passed."""
+    await asyncio.sleep(seconds)
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:

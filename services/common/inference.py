@@ -173,7 +173,8 @@ class InferenceQueue:
         if waiting >= self._waiting_max and not begun:
             wait_s = self._compute_mean_s * (waiting + 1) / self._workers
             metrics.REFUSALS.labels(*labels, "queue_full").inc()
-            raise Overloaded(f"{waiting} requests wait for the model, the limit; retry in {wait_s:.1f} s", wait_s)
+            problem = f"{labels[0]}: {waiting} requests wait for {self._model}, the limit; retry in {wait_s:.1f} s"
+            raise Overloaded(problem, wait_s)
 
     def _enter(self, labels: tuple[str, ...], begun: bool) -> None:
         with self._lock:

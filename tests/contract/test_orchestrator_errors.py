@@ -126,7 +126,7 @@ async def test_a_full_stage_refuses_the_turn_and_says_when_to_come_again(start: 
     cast.lead.before = gate = Gate("write")
     first = stub.Respond(iter([header(output=pb.OUTPUT_TEXT)]), timeout=20)
     await gate.reached()
-    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "0 requests wait for the model, the limit") as failure:
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "reply: 0 requests wait for lead, the limit") as failure:
         await respond(stub, header(output=pb.OUTPUT_TEXT))
     assert int(dict(failure.value.trailing_metadata() or ())["retry-after-ms"]) > 0
     gate.open()

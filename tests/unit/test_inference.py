@@ -94,10 +94,10 @@ async def test_one_more_than_the_line_holds_is_refused_and_told_when_to_come_aga
     await gate.reached()
     second = await begun(asyncio.create_task(queue.run(lambda: "second")))
     assert waiting() == 1
-    with pytest.raises(Overloaded, match="1 requests wait for the model") as refused:
+    with pytest.raises(Overloaded, match="test: 1 requests wait for model") as refused:
         await queue.run(lambda: "third")
     assert (refused.value.retry_after_s or 0) > 0
-    with pytest.raises(Overloaded, match="1 requests wait for the model"):
+    with pytest.raises(Overloaded, match="test: 1 requests wait for model"):
         queue.check()
     going_on = await begun(asyncio.create_task(anext(queue.stream(lambda: iter(["more"]), begun=True))))
     assert waiting() == 2  # whom it has answered in part already it does not turn away

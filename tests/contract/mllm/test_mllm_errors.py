@@ -62,7 +62,7 @@ async def test_a_full_line_refuses_and_says_when_to_come_again(stub: "Stub", lea
     failure = turned_away.exception()
     assert isinstance(failure, grpc.aio.AioRpcError)
     assert failure.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert (failure.details() or "").startswith("1 requests wait for the model, the limit")
+    assert (failure.details() or "").startswith("vote: 1 requests wait for ")
     assert int(dict(failure.trailing_metadata() or ())["retry-after-ms"]) > 0
     gate.open()
     assert (await working).label == (await waiting).label == "sad"

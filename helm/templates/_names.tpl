@@ -78,6 +78,10 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- with $values.gateway.ingress }}{{ if and .enabled (not .host) }}{{ fail "gateway.ingress.enabled: set gateway.ingress.host to the name that clients use" }}{{ end }}{{ end -}}
 {{- with $values.gateway.route }}{{ if and .enabled (not .parentRefs) }}{{ fail "gateway.route.enabled: set gateway.route.parentRefs to the Gateways that it is attached to" }}{{ end }}{{ end -}}
 {{- include "e3rg.checkEndpoint" $values.objectStore -}}
+{{- with $values.metrics -}}
+{{- if .serviceMonitor.enabled }}{{ include "e3rg.demand" (list $ "monitoring.coreos.com/v1/ServiceMonitor" "metrics.serviceMonitor.enabled" "the Prometheus Operator") }}{{ end -}}
+{{- if .rules.enabled }}{{ include "e3rg.demand" (list $ "monitoring.coreos.com/v1/PrometheusRule" "metrics.rules.enabled" "the Prometheus Operator") }}{{ end -}}
+{{- end -}}
 {{- include "e3rg.checkNames" . -}}
 {{- range list "understanding" "memory" "tts" "video" "orchestrator" }}{{ if not (hasKey $values.components .) }}{{ fail (printf "components.%s is missing; a turn needs it" .) }}{{ end }}{{ end -}}
 {{- $names := list -}}
@@ -89,6 +93,15 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- end -}}
 {{- if not (has $values.panel.writer $names) }}{{ fail (printf "panel.writer is %s; it must be one of panel.voters: %s" $values.panel.writer (join ", " $names)) }}{{ end -}}
 {{- if not (has $values.panel.transcriber $names) }}{{ fail (printf "panel.transcriber is %s; it must be one of panel.voters: %s" $values.panel.transcriber (join ", " $names)) }}{{ end -}}
+{{- end }}
+
+{{/* Fails where a cluster does not know a kind: (list $ "group/version/Kind" value "who brings it"). Only a cluster names
+     the group of its aggregation layer. Without one, as in `helm template` and `helm lint`, nothing is known. */}}
+{{- define "e3rg.demand" -}}
+{{- $known := (index . 0).Capabilities.APIVersions -}}
+{{- if and ($known.Has "apiregistration.k8s.io/v1") (not ($known.Has (index . 1))) -}}
+{{- fail (printf "%s: this cluster does not know %s; install %s first, or leave it off" (index . 2) (index . 1) (index . 3)) -}}
+{{- end -}}
 {{- end }}
 
 {{/* Fails where the endpoint of the object store and its port, which the NetworkPolicies open, contradict each other. */}}

@@ -90,6 +90,10 @@ PROFILES = {
         *("--set", "gateway.route.enabled=true,gateway.route.parentRefs[0].name=public"),
         *("--set", "gateway.route.backendTlsVersion=v1,gateway.ingress.tlsSecret=public"),
     ),
+    "monitored": (
+        *("--set", "metrics.serviceMonitor.enabled=true,metrics.rules.enabled=true,metrics.dashboard.enabled=true"),
+        *("--set", "metrics.labels.release=prometheus,metrics.rules.without[0]=E3rgFirstVideoLate"),
+    ),
     "everything": (
         *("--set", "telemetry.otlpEndpoint=http://collector.observability:4317,telemetry.otlpNamespace=observability"),
         *("--set", "image.pullSecrets[0]=registry,weights.mirrorClaim=wheels,weights.models[0]=kokoro"),

@@ -4,6 +4,8 @@ import subprocess
 
 import kubernetes_validate
 import pytest
+from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
+from pydantic import BaseModel
 
 from tests.chart.conftest import CHART, PROFILES, REGISTRY, Manifest, Rendered, rendered, text
 from tests.support.kubernetes_programs import helm
@@ -11,6 +13,11 @@ from tests.support.kubernetes_programs import helm
 KUBERNETES = "1.34"
 OTHERS_KINDS = {"HTTPRoute", "BackendTLSPolicy", "Certificate"}
 """Their schemas are in custom resource definitions, which the test cluster has, or which nobody here has."""
+OPERATORS_KINDS: dict[str, type[BaseModel]] = {
+    "ServiceMonitor": prometheus_operator.ServiceMonitor,
+    "PrometheusRule": prometheus_operator.PrometheusRule,
+}
+"""Models made of custom resource definitions."""
 
 
 @pytest.mark.parametrize("profile_name", PROFILES)
@@ -23,7 +30,9 @@ def test_helm_has_nothing_to_complain_about(profile_name: str) -> None:
 
 def test_every_object_is_one_that_kubernetes_knows(profile: Rendered) -> None:
     for one in profile.objects:
-        if one["kind"] not in OTHERS_KINDS:
+        if model := OPERATORS_KINDS.get(one["kind"]):
+            model.model_validate(one, extra="forbid")
+        elif one["kind"] not in OTHERS_KINDS:
             kubernetes_validate.validate(one, KUBERNETES, strict=True)
 
 

@@ -58,6 +58,8 @@ VOLUME = "components.tts.volumes[0]"
         ("telemetry.sampledShare=1.5", "telemetry/sampledShare"),
         (f"{VOTER}=tts,panel.voters[0].component=tts", "tts asks component tts, which is no voter"),
         (f"{VOTER}=face,{VOTER_TWO}=face,{FACES}", "has two of the name face"),
+        ("metrics.rules.enabled=true,metrics.rules.without[0]=E3rgAway", "there is no alert E3rgAway; there are E3rg"),
+        ("metrics.serviceMonitor.interval=often", "/metrics/serviceMonitor/interval"),
         ("gateway.ingress.enabled=true", "set gateway.ingress.host"),
         ("gateway.route.enabled=true", "set gateway.route.parentRefs"),
         ("image.tag=0.1.0/cpu", "/image/tag"),

@@ -83,6 +83,7 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- if .rules.enabled }}{{ include "e3rg.demand" (list $ "monitoring.coreos.com/v1/PrometheusRule" "metrics.rules.enabled" "the Prometheus Operator") }}{{ end -}}
 {{- end -}}
 {{- include "e3rg.checkNames" . -}}
+{{- include "e3rg.checkScaling" . -}}
 {{- range list "understanding" "memory" "tts" "video" "orchestrator" }}{{ if not (hasKey $values.components .) }}{{ fail (printf "components.%s is missing; a turn needs it" .) }}{{ end }}{{ end -}}
 {{- $names := list -}}
 {{- range $values.panel.voters -}}

@@ -94,6 +94,11 @@ PROFILES = {
         *("--set", "metrics.serviceMonitor.enabled=true,metrics.rules.enabled=true,metrics.dashboard.enabled=true"),
         *("--set", "metrics.labels.release=prometheus,metrics.rules.without[0]=E3rgFirstVideoLate"),
     ),
+    "hpa": ("--set", "components.video.scaling.kind=hpa,components.mllm-voice.scaling.kind=hpa"),
+    "keda": (
+        *("--set", "components.video.scaling.kind=keda,components.mllm-voice.scaling.kind=keda"),
+        *("--set", "metrics.prometheusAddress=http://prometheus.monitoring:9090"),
+    ),
     "everything": (
         *("--set", "telemetry.otlpEndpoint=http://collector.observability:4317,telemetry.otlpNamespace=observability"),
         *("--set", "image.pullSecrets[0]=registry,weights.mirrorClaim=wheels,weights.models[0]=kokoro"),

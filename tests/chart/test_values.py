@@ -21,6 +21,7 @@ EXTERNAL_STORE = "objectStore.mode=external,objectStore.external.secretName=s3,o
 VOTER, VOTER_TWO = "panel.voters[0].name", "panel.voters[1].name"
 FACES = "panel.voters[0].component=mllm-face,panel.voters[1].component=mllm-face"
 VOLUME = "components.tts.volumes[0]"
+SCALING = "components.video.scaling"
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,14 @@ VOLUME = "components.tts.volumes[0]"
         ("gateway.route.enabled=true", "set gateway.route.parentRefs"),
         ("image.tag=0.1.0/cpu", "/image/tag"),
         ("database.name=my/db", "/database/name"),
+        (f"{SCALING}.kind=cpu", "/components/video/scaling/kind"),
+        (f"{SCALING}.minReplicas=0", "/components/video/scaling/minReplicas"),
+        (f"{SCALING}.targetBacklogS=0", "/components/video/scaling/targetBacklogS"),
+        (f"{SCALING}.kind=hpa,{SCALING}.minReplicas=5", "minReplicas is 5, more than maxReplicas, 4"),
+        (f"{SCALING}.kind=keda", "set metrics.prometheusAddress"),
+        ("metrics.prometheusAddress=prometheus:9090", "/metrics/prometheusAddress"),
+        ("components.memory.scaling.kind=hpa", "set components.memory.replicas"),
+        ("componentDefaults.scaling.kind=hpa", "only mllm-*, tts and video tell a backlog"),
         (f"{VOLUME}.name=models,{VOLUME}.claim=ours,{VOLUME}.mountPath=/weights", "the name models is the chart's own"),
     ],
 )

@@ -112,6 +112,6 @@ def test_pods_are_added_at_once_and_removed_slowly() -> None:
 
 def test_a_cluster_without_keda_refuses_what_it_cannot_make() -> None:
     cluster = (*PROFILES["keda"], "--api-versions", "apiregistration.k8s.io/v1")
-    with pytest.raises(Refused, match="kind=keda: this cluster does not know .*ScaledObject; install KEDA first"):
+    with pytest.raises(Refused, match=r"kind=keda: this cluster does not know .*ScaledObject; install KEDA first"):
         rendered(*cluster)
     assert rendered(*cluster, "--api-versions", "keda.sh/v1alpha1/ScaledObject").of("ScaledObject")

@@ -129,7 +129,7 @@ def test_no_alert_fires_while_all_is_well_and_one_does_when_a_voter_is_killed(wa
         prometheus.wait_until(lambda: bool(watched.alert("E3rgVoterFails", voter="text", component="mllm-text")))
         alert = watched.alert("E3rgVoterFails", voter="text")
         assert alert
-        assert alert["annotations"]["summary"] == "The panel decides without text"
+        assert alert["annotations"]["summary"] == "The panel decides without voter text"
         assert {one["labels"].get("voter") for one in prometheus.firing()} & {"face", "voice", "smollm2"} == set()
         watched.deployment.start("mllm-text")
         watched.deployment.wait_ready("mllm-text")

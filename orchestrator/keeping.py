@@ -200,7 +200,7 @@ class Keeper:
         try:
             await self._until_kept(lambda timeout_s: self._stage.keep_timings(request, timeout_s), TIMINGS_S_MAX)
         except ServiceError as error:
-            self._report.degrade("keep_timings", Loss.LAST_TIMINGS, str(error))
+            self._report.degrade("remember", Loss.LAST_TIMINGS, str(error))
 
 
 def votes_of(understood: understanding.UnderstandResponse) -> list[memory.TurnVote]:

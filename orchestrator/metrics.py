@@ -34,3 +34,9 @@ STAGE_REAL_TIME_FACTOR = Histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 30),
 )
 DEGRADED = Counter("e3rg_degraded_total", "Losses of turns that went on.", ["stage", "dropped"])
+
+OUTPUTS = ("text", "audio", "video")
+OUTCOMES = ("ok", "degraded", "rejected", "refused", "failed", "cancelled")
+for _output in OUTPUTS:
+    for _outcome in OUTCOMES:
+        TURN_SECONDS.labels(_output, _outcome)  # A rate needs the 0 before the first.

@@ -15,7 +15,7 @@ from services.common import errors, tracing
 from services.common.clock import now_s
 from services.common.metrics import VARIANT, observe
 
-OUTPUTS = {pb.OUTPUT_TEXT: "text", pb.OUTPUT_AUDIO: "audio", pb.OUTPUT_VIDEO: "video"}
+OUTPUTS = dict(zip((pb.OUTPUT_TEXT, pb.OUTPUT_AUDIO, pb.OUTPUT_VIDEO), metrics.OUTPUTS, strict=True))
 REJECTED = (errors.InvalidRequest, errors.NotFound, errors.FailedPrecondition)
 """Errors that the caller can mend."""
 

@@ -42,6 +42,7 @@ class InferenceQueue:
         self._pending = 0
         self._compute_mean_s = 0.1
         self._closed = False
+        metrics.REFUSALS.labels(stage, model, metrics.VARIANT, "queue_full")  # A rate needs the 0 before the first.
 
     async def run(self, function: Callable[[], Result], stage: str = "") -> Result:
         """Returns what `function` returns, run on a thread of the model for a stage.

@@ -18,7 +18,10 @@ UPLOAD = "upload"
 DIGEST_CHARS = 12
 """Characters of a digest that tell two apart."""
 
-BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+BUCKETS_S = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75),
+    *(1, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 60, 120, 300, 600),
+)
 """Up to the slowest renderer: ten minutes for one reply."""
 
 _MODEL = ["stage", "model", "variant"]

@@ -7,7 +7,7 @@ import emotions
 from e3rg.understanding.v1 import understanding_pb2, understanding_pb2_grpc
 from services.common import clients, logs, server, start
 from services.common.inference import InferenceQueue
-from services.understanding import reliability
+from services.understanding import metrics, reliability
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
 from services.understanding.rules import rule_of
@@ -30,6 +30,7 @@ async def main(started: asyncio.Event) -> None:
         for name, address in settings.voters.items():
             channel = clients.open_channel(address, f"mllm-{name}", settings.channel_tls)
             voters[name] = MllmVoter(name, await stack.enter_async_context(channel), wheel)
+        metrics.show_voters(voters)
         weights = reliability.load(settings.weights, wheel) if settings.weights else reliability.EQUAL
         panel = Panel(
             voters=list(voters.values()),

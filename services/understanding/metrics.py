@@ -1,6 +1,6 @@
 """What the panel measures of itself: how sure it is, whom it waits for, and whose vote makes a difference."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from prometheus_client import Counter, Histogram
 
@@ -46,6 +46,13 @@ LATENESS_SECONDS = Histogram(
 PIVOTAL = Counter(
     "e3rg_panel_pivotal_total", "Decisions whose label would have been another without this voter.", ["voter"]
 )
+
+
+def show_voters(voters: Iterable[str]) -> None:
+    """Tell of each voter that it has not voted yet: a rate needs the 0 before the first."""
+    for voter in voters:
+        for status in Status:
+            VOTES.labels(voter, status)
 
 
 def observe_votes(votes: Sequence[Vote[Source]], answered_s: Mapping[str, float]) -> None:

@@ -27,7 +27,8 @@ class Backlog:
     """
 
     def __init__(self, name: str, backend: Backend) -> None:
-        self._name, self._backend = name, backend
+        self._backend = backend
+        self._refusals = metrics.REFUSALS.labels("video", name, metrics.VARIANT, "deadline")
         self._lock = threading.Lock()
         self._promises: set[Promise] = set()
         self._moved_s = 0.0
@@ -96,7 +97,7 @@ class Backlog:
             if remaining_s is None or before_s + cost_s <= remaining_s:
                 return Promise(self, quality, reckoned_s, cost_s, before_s)
         late_s = before_s + cost_s - (remaining_s or 0.0)
-        metrics.REFUSALS.labels("video", self._name, metrics.VARIANT, "deadline").inc()
+        self._refusals.inc()
         raise Overloaded(
             f"{before_s:.1f} s of rendering are promised already and {duration_s:.1f} s of speech at the lowest"
             f" quality that may be used, {tiers[-1]!r}, cost {cost_s:.1f} s more, but the caller's deadline is in"

@@ -233,7 +233,7 @@ async def test_a_turn_that_is_over_is_kept_with_the_times_of_all_its_stages(
 async def test_times_that_cannot_be_kept_are_told_and_the_turn_is_kept(stub: "Stub", cast: Cast) -> None:
     cast.memory.before = failing(BackendFailed("full"), "PutTimings")
     turn = await respond(stub, header(conversation="talk", output=TEXT))
-    assert lost(turn) == [("keep_timings", "how long the last stages took")]
+    assert lost(turn) == [("remember", "how long the last stages took")]
     assert [kept.id for kept in cast.memory.turns["default", "ada", "(talk)"]] == [turn.done.turn]
 
 
@@ -299,7 +299,7 @@ async def test_a_memory_that_falls_silent_at_the_end_of_a_turn_takes_nothing_of_
         turn = await respond(stub, header(conversation="talk", keep_clips=output != TEXT, output=output))
         silent.open()
     assert turn.done.turn
-    assert ("keep_timings", "how long the last stages took") in lost(turn)
+    assert ("remember", "how long the last stages took") in lost(turn)
 
 
 async def test_nobody_waits_long_for_times_that_cannot_be_kept(cast: Cast) -> None:
@@ -308,7 +308,7 @@ async def test_nobody_waits_long_for_times_that_cannot_be_kept(cast: Cast) -> No
     async with deployed(cast) as deployment:
         stub = typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(deployment.served["orchestrator"].channel))
         call = stub.Respond(iter([header(conversation="talk", output=TEXT)]))  # no deadline of the caller's own
-        assert (await until(call, "degraded")).degraded.stage == "keep_timings"
+        assert (await until(call, "degraded")).degraded.stage == "remember"
         assert (await until(call, "done")).done.turn
         silent.open()
 

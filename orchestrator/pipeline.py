@@ -33,7 +33,7 @@ from orchestrator.messages import (
     voices_of,
 )
 from orchestrator.recalling import Found, Recaller
-from orchestrator.report import Loss, Report, Timing
+from orchestrator.report import Loss, Report, Timing, loss_of
 from orchestrator.resuming import speak_on
 from orchestrator.stages import Tts, Understanding, Video
 from services.common import rpc, tracing
@@ -398,11 +398,7 @@ class _Turn:
         """Goes on with less output; but a service with another wheel is a fault of the deployment, not of the turn."""
         if isinstance(error, FailedPrecondition):
             raise error
-        if stage == "video":
-            loss = Loss.VIDEO_REST if self._first_video_s else Loss.VIDEO
-        elif self._output == pb.OUTPUT_VIDEO:
-            loss = Loss.AUDIO_REST_AND_VIDEO if self._samples else Loss.AUDIO_AND_VIDEO
-        else:
-            loss = Loss.AUDIO_REST if self._samples else Loss.AUDIO
+        has_begun = self._first_video_s if stage == "video" else self._samples
+        loss = loss_of(stage, bool(has_begun), self._output)
         self._output = min(self._output, output)
         self.report.degrade(stage, loss, str(error))

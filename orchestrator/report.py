@@ -187,3 +187,12 @@ class Report:
             end_s=end_s - self.received_s,
         )
         self.tell(pb.RespondResponse(timing=timing))
+
+
+def loss_of(stage: str, has_begun: bool, output: pb.Output) -> Loss:
+    """Return what is lost of an output with speech or video; the video has no sound without the speech."""
+    if stage == "video":
+        return Loss.VIDEO_REST if has_begun else Loss.VIDEO
+    if output == pb.OUTPUT_VIDEO:
+        return Loss.AUDIO_REST_AND_VIDEO if has_begun else Loss.AUDIO_AND_VIDEO
+    return Loss.AUDIO_REST if has_begun else Loss.AUDIO

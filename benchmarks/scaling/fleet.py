@@ -15,7 +15,7 @@ from benchmarks.scaling.simulation import REFUSALS_OVER_S
 from benchmarks.scaling.stages import Renderer
 from benchmarks.scaling.tally import Tally
 from e3rg.video.v1 import video_pb2, video_pb2_grpc
-from services.common import server
+from services.common import metrics, server
 from services.common.inference import InferenceQueue
 from services.common.settings import ServiceSettings
 from services.video.domain import Studio
@@ -42,7 +42,11 @@ class Pod:
         speed = self.backend.speed
         queue = InferenceQueue("video", self.backend.model, WAITING_MAX)
         studio = Studio(self.backend, 4)
-        servicer = VideoServicer("programmed", self.backend, studio, queue, emotions.load(), heartbeat_s=1.0)
+        backend, wheel = self.backend, emotions.load()
+        servicer = VideoServicer(backend.model, backend, studio, queue, wheel, heartbeat_s=1.0)
+        metrics.show_model(
+            "video", backend.model, backend.model, backend.digest, wheel.digest, lambda: servicer.load().backlog_s
+        )
         settings = ServiceSettings(
             host="127.0.0.1", port=0, metrics_port=0, shutdown_grace_s=renderer.DEADLINE_S / speed + 5
         )
@@ -142,8 +146,8 @@ class Fleet:
             for sample in family.samples:
                 if sample.name == "e3rg_backlog_seconds" and sample.labels["model"] in here:
                     backlog_s += sample.value
-                elif sample.name == "e3rg_call_seconds_count" and sample.labels["status"] == "RESOURCE_EXHAUSTED":
-                    refusals += sample.value * (sample.labels["method"] == "Animate")
+                elif sample.name == "e3rg_refusals_total" and sample.labels["stage"] == "video":
+                    refusals += sample.value
         self._refusals.append(refusals)
         self._tally.refusals += round(refusals - (self._refusals[-2] if len(self._refusals) > 1 else refusals))
         done_s, serving = 0.0, [pod for pod in self._pods if pod.is_ready]

@@ -2,6 +2,7 @@
 
 Environment, beside that of the other tests on a cluster:
     E3RG_TEST_PREVIOUS_CHART: Folder of the chart of the earlier version; its images have the tag `previous`.
+    E3RG_TEST_ADAPTER: Program of prometheus-adapter; there are images of it and of Prometheus then.
     E3RG_TEST_KILL, E3RG_TEST_REVIVE: Commands that end a node without warning, and bring it back; its name is added.
 """
 

@@ -102,6 +102,13 @@ def test_a_metric_that_is_missing_is_an_error_and_not_zero() -> None:
     assert re.search(r" or 0 \* sum\(last_over_time\(e3rg_backlog_seconds", refusals["metricsQuery"])
 
 
+@pytest.mark.parametrize("target", ["45", "0.05", "12.5"])
+def test_a_target_may_be_a_fraction_on_the_command_line(target: str) -> None:
+    values = ("--set", f"components.video.scaling.targetBacklogS={target}")
+    for kind in ("hpa", "keda"):
+        assert _asked(rendered(*PROFILES[kind], *values), "video")["metrics"]["e3rg_backlog_seconds"] == target
+
+
 def test_pods_are_added_at_once_and_removed_slowly() -> None:
     pace = _asked(rendered(*PROFILES["hpa"], "--set", "components.video.scaling.scaleDownAfterS=900"), "video")["pace"]
     assert pace["scaleUp"]["stabilizationWindowSeconds"] == 0

@@ -68,6 +68,8 @@ SCALING = "components.video.scaling"
         (f"{SCALING}.kind=cpu", "/components/video/scaling/kind"),
         (f"{SCALING}.minReplicas=0", "/components/video/scaling/minReplicas"),
         (f"{SCALING}.targetBacklogS=0", "/components/video/scaling/targetBacklogS"),
+        (f"{SCALING}.targetBacklogS=0.0", "/components/video/scaling/targetBacklogS"),
+        (f"{SCALING}.targetRefusalsPerS=-0.1", "/components/video/scaling/targetRefusalsPerS"),
         (f"{SCALING}.kind=hpa,{SCALING}.minReplicas=5", "minReplicas is 5, more than maxReplicas, 4"),
         (f"{SCALING}.kind=keda", "set metrics.prometheusAddress"),
         ("metrics.prometheusAddress=prometheus:9090", "/metrics/prometheusAddress"),

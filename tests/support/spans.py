@@ -61,14 +61,15 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         return sum(len(spans) for spans in self._spans.values())
 
     def of(self, trace_id: str, services: set[str]) -> list[Span]:
-        """Return the spans of a trace, once its first span and some of so many services have come."""
+        """Return the spans of a trace, once the parents of all have come, and some of so many services."""
         with self._news:
             assert self._news.wait_for(lambda: self._is_whole(trace_id, services), timeout=60), self._spans
             return list(self._spans[trace_id])
 
     def _is_whole(self, trace_id: str, services: set[str]) -> bool:
         spans = self._spans.get(trace_id, [])
-        return services <= {each.service for each in spans} and any(not each.parent for each in spans)
+        parents = {each.parent for each in spans} - {each.id for each in spans}
+        return services <= {each.service for each in spans} and parents == {b""}
 
 
 @contextmanager

@@ -18,10 +18,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from benchmarks.scaling import load, real, sizes
+from benchmarks.scaling import load, real, renderer, sizes
 from benchmarks.scaling.chart import backlog_rule, cpu_rule
 from benchmarks.scaling.load import Day
-from benchmarks.scaling.rule import Rule
+from benchmarks.scaling.rule import Behavior, Rule
 from benchmarks.scaling.simulation import Simulation
 from benchmarks.scaling.tally import Tally
 
@@ -93,6 +93,10 @@ def simulate(noon: float) -> None:
         for pod_s in (60.0, 600.0):
             found = Simulation(day, segments, least, rule, pod_s=pod_s).run()
             print(row(f"hpa, pods start in {pod_s:g} s", found))
+        slow = Behavior(0.0, [replace(each, period_s=renderer.POD_S) for each in rule.up.policies])
+        print(row("hpa, doubled in 240 s", Simulation(day, segments, least, replace(rule, up=slow)).run()))
+        burst = math.ceil(1.3 * noon / load.TURN_EVERY_S * load.work_s(segments, "best"))
+        print(row(f"fixed, work of the burst: {burst}", Simulation(day, segments, burst).run()))
 
 
 def targets() -> None:

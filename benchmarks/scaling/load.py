@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.scaling import renderer
 from e3rg.video.v1 import video_pb2 as video
 from orchestrator.segments import Cutter
 
@@ -100,3 +101,8 @@ def segments() -> list[list[float]]:
         cuts = [cut for sentence in speech(reply) for cut in cutter.add(sentence, ())]
         found.append([cut.duration_s for cut in (*cuts, *cutter.finish())])
     return found
+
+
+def work_s(segments: Sequence[Sequence[float]], quality: str) -> float:
+    """Return the seconds that rendering a reply takes on average."""
+    return sum(renderer.cost_s(each, quality) for reply in segments for each in reply) / len(segments)

@@ -6,7 +6,7 @@ GPUs are simulated under a steady load; all else follows from what a turn was me
 import itertools
 import math
 
-from benchmarks.scaling import load, renderer
+from benchmarks.scaling import load
 from benchmarks.scaling.chart import backlog_rule
 from benchmarks.scaling.load import Day
 from benchmarks.scaling.simulation import Simulation
@@ -40,8 +40,7 @@ def main() -> None:
     )
     for users, (wish, quality, target_s) in itertools.product(USERS, ((0, "best", 45), (2, "draft", 10))):
         rate = users / load.TURN_EVERY_S
-        work = sum(renderer.cost_s(each, quality) for reply in segments for each in reply) / len(segments)
-        first = round(1.2 * rate * work)
+        first = round(1.2 * rate * load.work_s(segments, quality))
         rule = backlog_rule(1, 10 * first, f"components.video.scaling.targetBacklogS={target_s}")
         tally = Simulation(Day(users, LENGTH_S, is_steady=True), segments, first, rule, wish=wish).run()
         then = [ready for at_s, _, ready in tally.replicas if at_s > LENGTH_S / 2]

@@ -5,9 +5,8 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -67,7 +66,8 @@ def scaled(cluster: Cluster, release: str, monitoring: Cluster) -> Iterator[str]
     assert cluster.get("deployment", name)["spec"]["replicas"] == 3
     cluster.kubectl("rollout", "status", f"deployment/{name}", "--timeout=240s")
     yield name
-    cluster.helm("rollback", release, "--wait", "--timeout=6m")
+    # The number is the HorizontalPodAutoscaler's now; Helm takes it back only when told to.
+    cluster.helm("rollback", release, "--force-conflicts", "--wait", "--timeout=6m")
 
 
 def test_pods_come_and_go_with_the_backlog_and_stay_without_the_metric_and_no_turn_is_lost(
@@ -81,7 +81,7 @@ def test_pods_come_and_go_with_the_backlog_and_stay_without_the_metric_and_no_tu
     def pods() -> int:
         return len(cluster.pods(release, "video"))
 
-    cluster.wait("the metrics are there", lambda: _condition(cluster, scaled, "ScalingActive") == "True", 120)
+    cluster.wait("the metrics are there", lambda: _active(cluster, scaled).get("status") == "True", 120)
     tell("scaling is on")
     cluster.wait("one pod is left", lambda: pods() == 1, 400)
     tell("nobody calls")
@@ -92,10 +92,9 @@ def test_pods_come_and_go_with_the_backlog_and_stay_without_the_metric_and_no_tu
         tell("the adapter is gone")
         load.wait_for(MANY)
     # Nobody calls any more, and nobody knows.
-    cluster.wait("the metric was missed for long", lambda: _missed_s(cluster, scaled) > 2 * WINDOW_S)
+    cluster.wait("the metric is missing for long", lambda: _missing_s(cluster, scaled) > 2 * WINDOW_S, 400)
     tell("nobody calls, the metric is missing")
     assert pods() == 3
-    assert _condition(cluster, scaled, "ScalingActive") == "False"
     with under_load(address, FEW) as few:
         monitoring.kubectl("scale", "deployment/adapter", "--replicas=1")
         cluster.wait("one pod is left", lambda: pods() == 1, 400)
@@ -132,15 +131,15 @@ def _describe(cluster: Cluster, name: str) -> str:
     return f"{replicas}; for each: {json.dumps(metrics)}"
 
 
-def _condition(cluster: Cluster, name: str, kind: str) -> str:
-    """Return the status of a condition of the HorizontalPodAutoscaler; empty when it has none."""
-    conditions: list[dict[str, Any]] = cluster.get("hpa", name)["status"].get("conditions") or []
-    return next((one["status"] for one in conditions if one["type"] == kind), "")
+def _active(cluster: Cluster, name: str) -> dict[str, str]:
+    """Return the condition ScalingActive of the HorizontalPodAutoscaler: whether it has its metrics."""
+    conditions: list[dict[str, str]] = cluster.get("hpa", name)["status"].get("conditions") or []
+    return next((one for one in conditions if one["type"] == "ScalingActive"), {})
 
 
-def _missed_s(cluster: Cluster, name: str) -> float:
-    """Return for how long the HorizontalPodAutoscaler has missed its metrics, by its events."""
-    chosen = f"--field-selector=involvedObject.name={name},reason=FailedComputeMetricsReplicas"
-    events = cluster.get("events", chosen)["items"]
-    times = [datetime.fromisoformat(one[key]) for one in events for key in ("firstTimestamp", "lastTimestamp")]
-    return (max(times) - min(times)).total_seconds() if times else 0.0
+def _missing_s(cluster: Cluster, name: str) -> float:
+    """Return for how long it has been without its metrics; 0 when it has them."""
+    active = _active(cluster, name)
+    if active.get("status") != "False":
+        return 0.0
+    return (datetime.now(UTC) - datetime.fromisoformat(active["lastTransitionTime"])).total_seconds()

@@ -1,6 +1,7 @@
 """What a replica promises to render."""
 
 import pytest
+from prometheus_client import REGISTRY
 
 from services.common.errors import Overloaded
 from services.video.backlog import Backlog
@@ -59,11 +60,14 @@ def test_the_best_tier_that_ends_in_time_is_promised(backlog: Backlog, remaining
 def test_what_cannot_end_in_time_is_refused_with_what_it_lacks_and_when_to_come_again(
     backlog: Backlog, remaining_s: float, late_s: float, retry_after_s: float | None
 ) -> None:
+    labels = {"stage": "video", "model": "fake", "variant": "default", "reason": "deadline"}
+    before = REGISTRY.get_sample_value("e3rg_refusals_total", labels) or 0
     with backlog.promise(0.4, TIERS, None):
         for ask in (backlog.check, backlog.promise):
             with pytest.raises(Overloaded, match=rf"8\.0 s of rendering are .* allow {late_s} s more") as refusal:
                 ask(0.4, TIERS, remaining_s)
             assert (refusal.value.allow_more_s, refusal.value.retry_after_s) == (late_s, retry_after_s)
+        assert (REGISTRY.get_sample_value("e3rg_refusals_total", labels) or 0) - before == 2
         assert backlog.seconds == 8
         backlog.check(0.4, TIERS, remaining_s + late_s)
         assert backlog.seconds == 8

@@ -35,10 +35,13 @@ async def begun(task: "asyncio.Task[str]") -> "asyncio.Task[str]":
     return task
 
 
+def value(name: str, stage: str = "test", **labels: str) -> float:
+    wanted = {"stage": stage, "model": "model", "variant": "default"} | labels
+    return REGISTRY.get_sample_value(name, wanted) or 0
+
+
 def waiting() -> float:
-    return (
-        REGISTRY.get_sample_value("e3rg_queue_length", {"stage": "test", "model": "model", "variant": "default"}) or 0
-    )
+    return value("e3rg_queue_length")
 
 
 async def test_a_call_returns_what_the_model_returns_and_not_on_the_loops_thread(queue: InferenceQueue) -> None:
@@ -90,6 +93,7 @@ async def test_one_more_than_the_line_holds_is_refused_and_told_when_to_come_aga
         gate("work")
         return "first"
 
+    refusals = value("e3rg_refusals_total", reason="queue_full")
     first = await begun(asyncio.create_task(queue.run(held)))
     await gate.reached()
     second = await begun(asyncio.create_task(queue.run(lambda: "second")))
@@ -99,6 +103,8 @@ async def test_one_more_than_the_line_holds_is_refused_and_told_when_to_come_aga
     assert (refused.value.retry_after_s or 0) > 0
     with pytest.raises(Overloaded, match="test: 1 requests wait for model"):
         queue.check()
+    assert value("e3rg_refusals_total", reason="queue_full") - refusals == 2
+    assert value("e3rg_in_flight") == 2
     going_on = await begun(asyncio.create_task(anext(queue.stream(lambda: iter(["more"]), begun=True))))
     assert waiting() == 2  # whom it has answered in part already it does not turn away
     gate.open()
@@ -106,6 +112,32 @@ async def test_one_more_than_the_line_holds_is_refused_and_told_when_to_come_aga
     await asyncio.sleep(0)
     assert await queue.run(lambda: "fourth") == "fourth"
     assert waiting() == 0
+    assert value("e3rg_in_flight") == 0
+
+
+async def test_a_call_is_measured_under_the_stage_that_it_is_for(queue: InferenceQueue) -> None:
+    def counts() -> tuple[float, float]:
+        return value("e3rg_queue_seconds_count", "other"), value("e3rg_compute_seconds_count", "other", outcome="ok")
+
+    before = counts()
+    await queue.run(lambda: None, stage="other")
+    assert counts() == (before[0] + 1, before[1] + 1)
+
+
+async def test_work_that_is_called_off_in_the_line_is_in_flight_no_more(queue: InferenceQueue, gate: Gate) -> None:
+    def held() -> str:
+        gate("work")
+        return "first"
+
+    first = await begun(asyncio.create_task(queue.run(held)))
+    await gate.reached()
+    second = await begun(asyncio.create_task(queue.run(lambda: "second")))
+    assert (waiting(), value("e3rg_in_flight")) == (1, 2)
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    assert (waiting(), value("e3rg_in_flight")) == (0, 1)
+    gate.open()
+    assert await first == "first"
 
 
 async def test_a_call_that_is_cancelled_while_it_waits_leaves_the_line_at_once(

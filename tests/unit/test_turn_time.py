@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from orchestrator.attribution import STAGES, UNEXPLAINED
-from services.common.errors import NotReady
+from services.common.errors import NotFound, NotReady, Overloaded
 from tests.support import virtual_time
 from tests.support.slow_stages import Stages
 
@@ -73,26 +73,33 @@ def test_a_search_is_waited_for_only_as_long_as_it_has() -> None:
     assert shares[UNEXPLAINED] == pytest.approx(0, abs=1e-6)
 
 
-def test_a_stage_that_fails_or_is_cancelled_keeps_its_time() -> None:
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (NotReady("the writer is away"), "failed"),
+        (Overloaded("the writer has too much to do", 1.0), "refused"),
+        (NotFound("nobody of that name"), "rejected"),
+        (ValueError("a fault"), "failed"),
+    ],
+)
+def test_a_turn_that_fails_says_how_and_its_stages_keep_their_time(error: Exception, outcome: str) -> None:
     class Failing(Stages):
         async def take(self, what: str) -> None:
             await super().take(what)
             if what == "sentence":
-                raise NotReady("the writer is away")
-
-    shares: dict[str, float] = {}
+                raise error
 
     async def main() -> None:
-        with pytest.raises(NotReady):
+        with pytest.raises(type(error)):
             await events_of(Failing({"sentence": 4.0, "vote": 2.0}))
 
-    before, turned = spent(), turns("failed")
+    before, turned = spent(), turns(outcome)
     virtual_time.run(main())
     shares = {stage: seconds - before[stage] for stage, seconds in spent().items()}
     assert shares["vote"] == pytest.approx(2.0, abs=0.1)
     assert shares["reply"] == pytest.approx(4.0, abs=0.1)
     assert shares[UNEXPLAINED] == pytest.approx(0, abs=1e-6)
-    assert sum(shares.values()) == pytest.approx(turns("failed") - turned)
+    assert sum(shares.values()) == pytest.approx(turns(outcome) - turned)
 
 
 def test_a_stage_has_its_first_result_its_pace_and_its_model() -> None:

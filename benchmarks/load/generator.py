@@ -14,7 +14,6 @@ from benchmarks.load.messages import Message
 from benchmarks.load.profile import Profile
 from benchmarks.load.result import Result
 from benchmarks.load.turn import Turn
-from services.common import clock
 
 PAUSE_S = 1.0
 """Pause of a user after a turn without a reply, unless the gateway asked for a longer one."""
@@ -57,7 +56,8 @@ class Load:
         self.profile = profile
         self.name = f"load-{secrets.token_hex(4)}"
         self._on_turn = on_turn
-        self._begun_s: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begun_s = 0.0
         self._ended_s: float | None = None
         self._caller: Maker = caller or Caller(profile, self.now_s)
         self._draw = random.Random(f"{profile.seed} messages")
@@ -69,7 +69,7 @@ class Load:
 
     def now_s(self) -> float:
         """Return the time since the begin of the run, by the clock of its event loop."""
-        return 0.0 if self._begun_s is None else clock.now_s() - self._begun_s
+        return self._loop.time() - self._begun_s if self._loop else 0.0
 
     @property
     def running(self) -> int:
@@ -79,7 +79,8 @@ class Load:
     async def run(self) -> Result:
         """Run the profile; returns once the last turn has ended. When this is cancelled, `result` has what was."""
         async with self._caller:
-            self._begun_s = clock.now_s()
+            self._loop = asyncio.get_running_loop()
+            self._begun_s = self._loop.time()
             try:
                 async with self._group:
                     self._driving = self._group.create_task(self._drive())

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.load import Profile, in_background
 from tests.cluster.conftest import CHART
 from tests.support.cluster import Cluster
-from tests.support.turns_under_load import under_load
 
 HERE = Path(__file__).parent
 MONITORING = "e3rg-test-monitoring"
@@ -25,6 +25,8 @@ CORES = "300m"
 """Limit of a pod's processor, so that renderers are where turns wait, as GPUs would be."""
 MANY, FEW = 6, 1
 """Callers that keep more than one renderer busy, and that do not."""
+LOAD_S, DEADLINE_S = 1200.0, 90.0
+"""Longest load, which ends earlier, and deadline of its turns."""
 
 
 @pytest.fixture(scope="module")
@@ -85,24 +87,26 @@ def test_pods_come_and_go_with_the_backlog_and_stay_without_the_metric_and_no_tu
     tell("scaling is on")
     cluster.wait("one pod is left", lambda: pods() == 1, 400)
     tell("nobody calls")
-    with under_load(address, MANY) as load:
+    with in_background(Profile(address, users=MANY, duration_s=LOAD_S, deadline_s=DEADLINE_S)) as many:
         cluster.wait("three pods", lambda: pods() == 3)
         tell(f"{MANY} callers")
         monitoring.kubectl("scale", "deployment/adapter", "--replicas=0")
         tell("the adapter is gone")
-        load.wait_for(MANY)
+        many.wait_for(MANY)
     # Nobody calls any more, and nobody knows.
     cluster.wait("the metric is missing for long", lambda: _missing_s(cluster, scaled) > 2 * WINDOW_S, 400)
     tell("nobody calls, the metric is missing")
     assert pods() == 3
-    with under_load(address, FEW) as few:
+    with in_background(Profile(address, users=FEW, duration_s=LOAD_S, deadline_s=DEADLINE_S)) as few:
         monitoring.kubectl("scale", "deployment/adapter", "--replicas=1")
         cluster.wait("one pod is left", lambda: pods() == 1, 400)
         tell(f"the adapter is back, {FEW} caller")
         few.wait_for(2)
-    print(f"{len(load.outcomes)} turns of many, {len(few.outcomes)} of few; lost: {load.lost + few.lost}")
-    assert load.lost == []
-    assert few.lost == []
+    results = many.result(), few.result()
+    for result in results:
+        figures = ("answered", "lost", "degraded", "first_video_p50_s", "first_video_p95_s")
+        print({name: result.figures[name] for name in figures})
+    assert [result.problems() for result in results] == [[], []]
 
 
 def _configurations(namespace: str) -> dict[str, dict[str, str]]:

@@ -146,10 +146,10 @@ def _delivery_lines(delivery: pb.Delivery) -> Iterator[str]:
 
 
 def _timing_lines(record: dict[str, Any]) -> Iterator[str]:
-    yield "stage           start   first     end   seconds after the end of the request"
+    yield "stage            start   first     end   seconds after the end of the request"
     for timing in sorted(record["timings"], key=lambda row: (row["stage"] == "turn", row["start_s"])):
         # "z": recall begins just before the request ends, which is no "-0.00".
-        yield f"  {timing['stage']:11} {timing['start_s']:z7.2f} {timing['first_s']:z7.2f} {timing['end_s']:z7.2f}"
+        yield f"  {timing['stage']:12} {timing['start_s']:z7.2f} {timing['first_s']:z7.2f} {timing['end_s']:z7.2f}"
     for name in ("first_audio_s", "first_video_s", "total_s"):
         if name in record:
             yield f"{name.removesuffix('_s').replace('_', ' '):11} {record[name]:.2f} s"

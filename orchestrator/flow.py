@@ -1,4 +1,4 @@
-"""What one stage hands to the next while both work."""
+"""Items that one stage hands to the next while both work."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What a turn gets out of the memory: who the avatar is, what was said before, and how such messages are answered."""
+"""Recall for a turn: the identity, the last turns, and how such messages were answered."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,1 +1,1 @@
-"""How many replicas of the renderer a day of turns takes, and what the chart's own scaling makes of it."""
+"""Replicas of the renderer that a day of turns takes, by the chart's own scaling and by others."""

@@ -1,4 +1,4 @@
-"""The same day without sockets: events in their order, renderers that take calls one after the other."""
+"""Simulation of a day without sockets: events in their order, renderers that take calls one after the other."""
 
 import heapq
 import itertools

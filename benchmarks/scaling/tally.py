@@ -1,4 +1,4 @@
-"""What a day of turns came to."""
+"""Outcome of a day of turns."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What the panel measures of itself: how sure it is, whom it waits for, and whose vote makes a difference."""
+"""Metrics of the panel: how sure it is, whom it waits for, and whose vote makes a difference."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What a replica has promised to render: refuses early what would come too late, and lowers the quality before that."""
+"""Backlog of a replica: refuses early what would come too late, and lowers the quality before that."""
 
 import threading
 import time

@@ -4,6 +4,7 @@
 is the name of a back-end; `variant` tells configurations of one stage apart.
 """
 
+import re
 from collections.abc import Callable
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -70,5 +71,6 @@ def show_model(
         ontology: Digest of the emotions' table.
         backlog_s: Tells the seconds of promised work that are not done.
     """
-    MODEL_INFO.labels(component, model, VARIANT, name, digest[:DIGEST_CHARS], ontology[:DIGEST_CHARS]).set(1)
+    identifier = re.sub(r"[^\w.+:/-]+", "-", name)
+    MODEL_INFO.labels(component, model, VARIANT, identifier, digest[:DIGEST_CHARS], ontology[:DIGEST_CHARS]).set(1)
     BACKLOG_SECONDS.labels(component, model, VARIANT).set_function(backlog_s)

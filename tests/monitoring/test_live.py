@@ -84,6 +84,13 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             yield found
 
 
+def test_label_values_are_identifiers(watched: Watched) -> None:
+    series = [labels for labels, _ in watched.prometheus.query('{__name__=~"e3rg_.+"}')]
+    assert len(series) > 1000
+    prose = [labels for labels in series if not all(re.fullmatch(r"[\w.+:/-]*", value) for value in labels.values())]
+    assert prose == []
+
+
 def test_every_metric_that_is_named_is_there(watched: Watched) -> None:
     # Prometheus calls a counter by its name without `_total`.
     suffixes = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",), "gauge": ("",)}

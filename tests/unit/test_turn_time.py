@@ -68,7 +68,14 @@ def test_every_moment_belongs_to_the_stage_that_was_waited_for(slow: str, belong
 
 
 def test_a_search_is_waited_for_only_as_long_as_it_has() -> None:
-    shares, _ = shares_of(Stages({"search": 5.0}), "degraded")
+    def lost() -> float:
+        labels = {"stage": "search", "dropped": "examples"}
+        return REGISTRY.get_sample_value("e3rg_degraded_total", labels) or 0.0
+
+    before = lost()
+    shares, turn_s = shares_of(Stages({"search": 5.0}), "degraded")
+    assert lost() - before == 1
+    assert sum(shares.values()) == pytest.approx(turn_s)
     assert shares["search"] == pytest.approx(0.3, abs=0.05)
     assert shares[UNEXPLAINED] == pytest.approx(0, abs=1e-6)
 
@@ -119,6 +126,17 @@ def test_a_stage_has_its_first_result_its_pace_and_its_model() -> None:
     virtual_time.run(events_of(Stages({"sentence": 3.0, "sound": 1.0, "picture": 2.0})))
     for (*key, value), earlier in zip(wanted, before, strict=True):
         assert read(*key) - earlier == pytest.approx(value, abs=0.05), key
+
+
+def test_the_first_sound_and_video_are_measured_from_the_end_of_the_request() -> None:
+    def read(what: str) -> float:
+        return REGISTRY.get_sample_value(f"e3rg_turn_first_{what}_seconds_sum") or 0.0
+
+    before = [read(what) for what in ("sound", "video")]
+    virtual_time.run(events_of(Stages({"vote": 2.0, "sentence": 3.0, "sound": 1.0, "picture": 4.0})))
+    sound_s, video_s = (read(what) - earlier for what, earlier in zip(("sound", "video"), before, strict=True))
+    assert sound_s == pytest.approx(6.0, abs=0.1)
+    assert video_s == pytest.approx(10.0, abs=0.1)
 
 
 def test_a_cancelled_turn_is_counted_as_cancelled() -> None:

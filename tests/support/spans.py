@@ -23,6 +23,7 @@ class Span:
     start_ns: int
     end_ns: int
     attributes: dict[str, str]
+    problem: str
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
@@ -50,6 +51,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
                             each.start_time_unix_nano,
                             each.end_time_unix_nano,
                             _texts(each.attributes),
+                            each.status.message,
                         )
                         self._spans.setdefault(each.trace_id.hex(), []).append(span)
             self._news.notify_all()
@@ -59,6 +61,16 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
     def count(self) -> int:
         """Number of spans so far."""
         return sum(len(spans) for spans in self._spans.values())
+
+    def problem(self, name: str) -> str:
+        """Return what was wrong with a call whose span has this name, once there is such a one."""
+
+        def problems() -> list[str]:
+            return [each.problem for spans in self._spans.values() for each in spans if each.name == name]
+
+        with self._news:
+            assert self._news.wait_for(lambda: any(problems()), timeout=60), name
+            return next(filter(None, problems()))
 
     def of(self, trace_id: str, services: set[str]) -> list[Span]:
         """Return the spans of a trace, once the parents of all have come, and some of so many services."""

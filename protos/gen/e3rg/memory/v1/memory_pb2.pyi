@@ -18,7 +18,7 @@ CLIP_KIND_SPEECH: ClipKind
 CLIP_KIND_VIDEO: ClipKind
 
 class Turn(_message.Message):
-    __slots__ = ("id", "user_text", "user_emotion", "reply_text", "reply_emotion", "user_intensity", "vote_record", "models", "timings_s", "said_at_s", "clips", "conversation", "variants", "votes", "delivery")
+    __slots__ = ("id", "user_text", "user_emotion", "reply_text", "reply_emotion", "user_intensity", "vote_record", "models", "timings_s", "said_at_s", "clips", "conversation", "variants", "votes", "delivery", "experiment", "phase", "degraded")
     class ModelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,9 @@ class Turn(_message.Message):
     VARIANTS_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    EXPERIMENT_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    DEGRADED_FIELD_NUMBER: _ClassVar[int]
     id: str
     user_text: str
     user_emotion: str
@@ -70,7 +73,10 @@ class Turn(_message.Message):
     variants: _containers.ScalarMap[str, str]
     votes: _containers.RepeatedCompositeFieldContainer[TurnVote]
     delivery: TurnDelivery
-    def __init__(self, id: _Optional[str] = ..., user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., user_intensity: _Optional[float] = ..., vote_record: _Optional[bytes] = ..., models: _Optional[_Mapping[str, str]] = ..., timings_s: _Optional[_Mapping[str, float]] = ..., said_at_s: _Optional[float] = ..., clips: _Optional[_Iterable[_Union[Clip, _Mapping]]] = ..., conversation: _Optional[str] = ..., variants: _Optional[_Mapping[str, str]] = ..., votes: _Optional[_Iterable[_Union[TurnVote, _Mapping]]] = ..., delivery: _Optional[_Union[TurnDelivery, _Mapping]] = ...) -> None: ...
+    experiment: str
+    phase: int
+    degraded: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., user_intensity: _Optional[float] = ..., vote_record: _Optional[bytes] = ..., models: _Optional[_Mapping[str, str]] = ..., timings_s: _Optional[_Mapping[str, float]] = ..., said_at_s: _Optional[float] = ..., clips: _Optional[_Iterable[_Union[Clip, _Mapping]]] = ..., conversation: _Optional[str] = ..., variants: _Optional[_Mapping[str, str]] = ..., votes: _Optional[_Iterable[_Union[TurnVote, _Mapping]]] = ..., delivery: _Optional[_Union[TurnDelivery, _Mapping]] = ..., experiment: _Optional[str] = ..., phase: _Optional[int] = ..., degraded: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TurnVote(_message.Message):
     __slots__ = ("voter", "label", "weight", "latency_s")
@@ -142,23 +148,39 @@ class GetStoreResponse(_message.Message):
     def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("tenant", "identity", "conversation", "turns_max", "person", "uses")
+    __slots__ = ("tenant", "identity", "conversation", "turns_max", "person", "uses", "experiment")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     TURNS_MAX_FIELD_NUMBER: _ClassVar[int]
     PERSON_FIELD_NUMBER: _ClassVar[int]
     USES_FIELD_NUMBER: _ClassVar[int]
+    EXPERIMENT_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     identity: str
     conversation: str
     turns_max: int
     person: str
     uses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turns_max: _Optional[int] = ..., person: _Optional[str] = ..., uses: _Optional[_Iterable[str]] = ...) -> None: ...
+    experiment: str
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turns_max: _Optional[int] = ..., person: _Optional[str] = ..., uses: _Optional[_Iterable[str]] = ..., experiment: _Optional[str] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash", "trajectory", "stale_s", "person_generation", "damaged")
+    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash", "trajectory", "stale_s", "person_generation", "damaged", "variants", "assigned")
+    class VariantsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class AssignedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     EMOTION_BANK_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +189,8 @@ class RecallResponse(_message.Message):
     STALE_S_FIELD_NUMBER: _ClassVar[int]
     PERSON_GENERATION_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     identity: _identities_pb2.Identity
     emotion_bank: _identities_pb2.EmotionBank
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
@@ -175,7 +199,9 @@ class RecallResponse(_message.Message):
     stale_s: float
     person_generation: str
     damaged: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ..., person_generation: _Optional[str] = ..., damaged: _Optional[_Iterable[str]] = ...) -> None: ...
+    variants: _containers.ScalarMap[str, str]
+    assigned: _containers.ScalarMap[str, str]
+    def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ..., person_generation: _Optional[str] = ..., damaged: _Optional[_Iterable[str]] = ..., variants: _Optional[_Mapping[str, str]] = ..., assigned: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
     __slots__ = ("tenant", "identity", "person", "conversation", "text", "hits_max", "similarity_min", "age_max_s", "user_emotions", "without", "here")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from e3rg.common.v1 import common_pb2 as e3rg_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x65\x33rg/mllm/v1/mllm.proto\x12\x0c\x65\x33rg.mllm.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"\xb9\x01\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12+\n\noperations\x18\x02 \x03(\x0e\x32\x17.e3rg.mllm.v1.Operation\x12+\n\tperceives\x18\x03 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\"\n\x05level\x18\x04 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\"u\n\x14PredictEmotionHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12\x15\n\rontology_hash\x18\x03 \x01(\t\x12\x0c\n\x04seed\x18\x04 \x01(\r\"%\n\x05\x46rame\x12\x0e\n\x06time_s\x18\x01 \x01(\x01\x12\x0c\n\x04jpeg\x18\x02 \x01(\x0c\"\x8c\x01\n\x15PredictEmotionRequest\x12\x34\n\x06header\x18\x01 \x01(\x0b\x32\".e3rg.mllm.v1.PredictEmotionHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12$\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x13.e3rg.mllm.v1.FrameH\x00\x42\x06\n\x04part\"5\n\x04Shot\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x12\n\nsimilarity\x18\x03 \x01(\x02\"\xfe\x03\n\x16PredictEmotionResponse\x12L\n\x0c\x64istribution\x18\x01 \x03(\x0b\x32\x36.e3rg.mllm.v1.PredictEmotionResponse.DistributionEntry\x12\r\n\x05label\x18\x02 \x01(\t\x12\"\n\x05level\x18\x03 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\x12\x12\n\nface_class\x18\x04 \x01(\t\x12%\n\x03saw\x18\x05 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\r\n\x05parse\x18\x06 \x01(\t\x12\x11\n\tabstained\x18\x07 \x01(\t\x12\x44\n\x08\x65vidence\x18\x08 \x03(\x0b\x32\x32.e3rg.mllm.v1.PredictEmotionResponse.EvidenceEntry\x12\x0e\n\x06\x63risis\x18\t \x01(\x08\x12!\n\x05shots\x18\n \x03(\x0b\x32\x12.e3rg.mllm.v1.Shot\x12\x17\n\x0fhistory_dropped\x18\x0b \x01(\r\x12\x0e\n\x06\x61nswer\x18\x0c \x01(\t\x1a\x33\n\x11\x44istributionEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x1a/\n\rEvidenceEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\"\n\x11TranscribeRequest\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\"G\n\x12TranscribeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tno_speech\x18\x03 \x01(\x02\"]\n\x06Memory\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x65motion\x18\x02 \x01(\t\x12\x11\n\tturns_ago\x18\x03 \x01(\r\x12\r\n\x05\x61ge_s\x18\x04 \x01(\x01\x12\x12\n\nsimilarity\x18\x05 \x01(\x02\"Z\n\x07\x45xample\x12\x11\n\tuser_text\x18\x01 \x01(\t\x12\x14\n\x0cuser_emotion\x18\x02 \x01(\t\x12\x12\n\nreply_text\x18\x03 \x01(\t\x12\x12\n\nsimilarity\x18\x04 \x01(\x02\"\xb5\x02\n\x11WriteReplyRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12-\n\x0cuser_emotion\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12.\n\rreply_emotion\x18\x04 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12(\n\x07profile\x18\x05 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12\x0c\n\x04seed\x18\x06 \x01(\r\x12&\n\x08memories\x18\x07 \x03(\x0b\x32\x14.e3rg.mllm.v1.Memory\x12\'\n\x08\x65xamples\x18\x08 \x03(\x0b\x32\x15.e3rg.mllm.v1.Example\";\n\tMemoryUse\x12\x10\n\x08sentence\x18\x01 \x01(\t\x12\x0c\n\x04read\x18\x02 \x01(\x08\x12\x0e\n\x06unused\x18\x03 \x01(\t\"\xda\x01\n\x0bReplyRecord\x12\x10\n\x08\x64\x65graded\x18\x01 \x01(\t\x12\x12\n\ncandidates\x18\x02 \x01(\r\x12\x10\n\x08rejected\x18\x03 \x03(\t\x12\x0f\n\x07retries\x18\x04 \x01(\r\x12\x17\n\x0fhistory_dropped\x18\x05 \x01(\r\x12)\n\x08memories\x18\x06 \x03(\x0b\x32\x17.e3rg.mllm.v1.MemoryUse\x12\x15\n\rexamples_used\x18\x07 \x01(\r\x12\'\n\x04\x63\x61rd\x18\x08 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\"]\n\x12WriteReplyResponse\x12\x12\n\x08sentence\x18\x01 \x01(\tH\x00\x12+\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecordH\x00\x42\x06\n\x04part*l\n\tOperation\x12\x19\n\x15OPERATION_UNSPECIFIED\x10\x00\x12\x15\n\x11OPERATION_PREDICT\x10\x01\x12\x13\n\x0fOPERATION_WRITE\x10\x02\x12\x18\n\x14OPERATION_TRANSCRIBE\x10\x03*@\n\x05Level\x12\x15\n\x11LEVEL_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLEVEL_LABEL\x10\x01\x12\x0f\n\x0bLEVEL_CLASS\x10\x02\x32\xdd\x02\n\x0bMllmService\x12I\n\x08GetModel\x12\x1d.e3rg.mllm.v1.GetModelRequest\x1a\x1e.e3rg.mllm.v1.GetModelResponse\x12]\n\x0ePredictEmotion\x12#.e3rg.mllm.v1.PredictEmotionRequest\x1a$.e3rg.mllm.v1.PredictEmotionResponse(\x01\x12Q\n\nTranscribe\x12\x1f.e3rg.mllm.v1.TranscribeRequest\x1a .e3rg.mllm.v1.TranscribeResponse(\x01\x12Q\n\nWriteReply\x12\x1f.e3rg.mllm.v1.WriteReplyRequest\x1a .e3rg.mllm.v1.WriteReplyResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x65\x33rg/mllm/v1/mllm.proto\x12\x0c\x65\x33rg.mllm.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"\xb9\x01\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12+\n\noperations\x18\x02 \x03(\x0e\x32\x17.e3rg.mllm.v1.Operation\x12+\n\tperceives\x18\x03 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\"\n\x05level\x18\x04 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\"u\n\x14PredictEmotionHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12\x15\n\rontology_hash\x18\x03 \x01(\t\x12\x0c\n\x04seed\x18\x04 \x01(\r\"%\n\x05\x46rame\x12\x0e\n\x06time_s\x18\x01 \x01(\x01\x12\x0c\n\x04jpeg\x18\x02 \x01(\x0c\"\x8c\x01\n\x15PredictEmotionRequest\x12\x34\n\x06header\x18\x01 \x01(\x0b\x32\".e3rg.mllm.v1.PredictEmotionHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12$\n\x05\x66rame\x18\x03 \x01(\x0b\x32\x13.e3rg.mllm.v1.FrameH\x00\x42\x06\n\x04part\"5\n\x04Shot\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x12\n\nsimilarity\x18\x03 \x01(\x02\"\xa7\x04\n\x16PredictEmotionResponse\x12L\n\x0c\x64istribution\x18\x01 \x03(\x0b\x32\x36.e3rg.mllm.v1.PredictEmotionResponse.DistributionEntry\x12\r\n\x05label\x18\x02 \x01(\t\x12\"\n\x05level\x18\x03 \x01(\x0e\x32\x13.e3rg.mllm.v1.Level\x12\x12\n\nface_class\x18\x04 \x01(\t\x12%\n\x03saw\x18\x05 \x03(\x0e\x32\x18.e3rg.common.v1.Modality\x12\r\n\x05parse\x18\x06 \x01(\t\x12\x11\n\tabstained\x18\x07 \x01(\t\x12\x44\n\x08\x65vidence\x18\x08 \x03(\x0b\x32\x32.e3rg.mllm.v1.PredictEmotionResponse.EvidenceEntry\x12\x0e\n\x06\x63risis\x18\t \x01(\x08\x12!\n\x05shots\x18\n \x03(\x0b\x32\x12.e3rg.mllm.v1.Shot\x12\x17\n\x0fhistory_dropped\x18\x0b \x01(\r\x12\x0e\n\x06\x61nswer\x18\x0c \x01(\t\x12\'\n\x04\x63\x61rd\x18\r \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x1a\x33\n\x11\x44istributionEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x1a/\n\rEvidenceEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\"\n\x11TranscribeRequest\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\"G\n\x12TranscribeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tno_speech\x18\x03 \x01(\x02\"]\n\x06Memory\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x65motion\x18\x02 \x01(\t\x12\x11\n\tturns_ago\x18\x03 \x01(\r\x12\r\n\x05\x61ge_s\x18\x04 \x01(\x01\x12\x12\n\nsimilarity\x18\x05 \x01(\x02\"Z\n\x07\x45xample\x12\x11\n\tuser_text\x18\x01 \x01(\t\x12\x14\n\x0cuser_emotion\x18\x02 \x01(\t\x12\x12\n\nreply_text\x18\x03 \x01(\t\x12\x12\n\nsimilarity\x18\x04 \x01(\x02\"\xb5\x02\n\x11WriteReplyRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12*\n\x07history\x18\x02 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12-\n\x0cuser_emotion\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12.\n\rreply_emotion\x18\x04 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12(\n\x07profile\x18\x05 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12\x0c\n\x04seed\x18\x06 \x01(\r\x12&\n\x08memories\x18\x07 \x03(\x0b\x32\x14.e3rg.mllm.v1.Memory\x12\'\n\x08\x65xamples\x18\x08 \x03(\x0b\x32\x15.e3rg.mllm.v1.Example\";\n\tMemoryUse\x12\x10\n\x08sentence\x18\x01 \x01(\t\x12\x0c\n\x04read\x18\x02 \x01(\x08\x12\x0e\n\x06unused\x18\x03 \x01(\t\"\xda\x01\n\x0bReplyRecord\x12\x10\n\x08\x64\x65graded\x18\x01 \x01(\t\x12\x12\n\ncandidates\x18\x02 \x01(\r\x12\x10\n\x08rejected\x18\x03 \x03(\t\x12\x0f\n\x07retries\x18\x04 \x01(\r\x12\x17\n\x0fhistory_dropped\x18\x05 \x01(\r\x12)\n\x08memories\x18\x06 \x03(\x0b\x32\x17.e3rg.mllm.v1.MemoryUse\x12\x15\n\rexamples_used\x18\x07 \x01(\r\x12\'\n\x04\x63\x61rd\x18\x08 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\"\x88\x01\n\x12WriteReplyResponse\x12\x12\n\x08sentence\x18\x01 \x01(\tH\x00\x12+\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecordH\x00\x12)\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCardH\x00\x42\x06\n\x04part*l\n\tOperation\x12\x19\n\x15OPERATION_UNSPECIFIED\x10\x00\x12\x15\n\x11OPERATION_PREDICT\x10\x01\x12\x13\n\x0fOPERATION_WRITE\x10\x02\x12\x18\n\x14OPERATION_TRANSCRIBE\x10\x03*@\n\x05Level\x12\x15\n\x11LEVEL_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLEVEL_LABEL\x10\x01\x12\x0f\n\x0bLEVEL_CLASS\x10\x02\x32\xdd\x02\n\x0bMllmService\x12I\n\x08GetModel\x12\x1d.e3rg.mllm.v1.GetModelRequest\x1a\x1e.e3rg.mllm.v1.GetModelResponse\x12]\n\x0ePredictEmotion\x12#.e3rg.mllm.v1.PredictEmotionRequest\x1a$.e3rg.mllm.v1.PredictEmotionResponse(\x01\x12Q\n\nTranscribe\x12\x1f.e3rg.mllm.v1.TranscribeRequest\x1a .e3rg.mllm.v1.TranscribeResponse(\x01\x12Q\n\nWriteReply\x12\x1f.e3rg.mllm.v1.WriteReplyRequest\x1a .e3rg.mllm.v1.WriteReplyResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,10 +36,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_options = b'8\001'
   _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._loaded_options = None
   _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_options = b'8\001'
-  _globals['_OPERATION']._serialized_start=2131
-  _globals['_OPERATION']._serialized_end=2239
-  _globals['_LEVEL']._serialized_start=2241
-  _globals['_LEVEL']._serialized_end=2305
+  _globals['_OPERATION']._serialized_start=2216
+  _globals['_OPERATION']._serialized_end=2324
+  _globals['_LEVEL']._serialized_start=2326
+  _globals['_LEVEL']._serialized_end=2390
   _globals['_GETMODELREQUEST']._serialized_start=70
   _globals['_GETMODELREQUEST']._serialized_end=87
   _globals['_GETMODELRESPONSE']._serialized_start=90
@@ -53,27 +53,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SHOT']._serialized_start=578
   _globals['_SHOT']._serialized_end=631
   _globals['_PREDICTEMOTIONRESPONSE']._serialized_start=634
-  _globals['_PREDICTEMOTIONRESPONSE']._serialized_end=1144
-  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_start=1044
-  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_end=1095
-  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_start=1097
-  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_end=1144
-  _globals['_TRANSCRIBEREQUEST']._serialized_start=1146
-  _globals['_TRANSCRIBEREQUEST']._serialized_end=1180
-  _globals['_TRANSCRIBERESPONSE']._serialized_start=1182
-  _globals['_TRANSCRIBERESPONSE']._serialized_end=1253
-  _globals['_MEMORY']._serialized_start=1255
-  _globals['_MEMORY']._serialized_end=1348
-  _globals['_EXAMPLE']._serialized_start=1350
-  _globals['_EXAMPLE']._serialized_end=1440
-  _globals['_WRITEREPLYREQUEST']._serialized_start=1443
-  _globals['_WRITEREPLYREQUEST']._serialized_end=1752
-  _globals['_MEMORYUSE']._serialized_start=1754
-  _globals['_MEMORYUSE']._serialized_end=1813
-  _globals['_REPLYRECORD']._serialized_start=1816
-  _globals['_REPLYRECORD']._serialized_end=2034
-  _globals['_WRITEREPLYRESPONSE']._serialized_start=2036
-  _globals['_WRITEREPLYRESPONSE']._serialized_end=2129
-  _globals['_MLLMSERVICE']._serialized_start=2308
-  _globals['_MLLMSERVICE']._serialized_end=2657
+  _globals['_PREDICTEMOTIONRESPONSE']._serialized_end=1185
+  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_start=1085
+  _globals['_PREDICTEMOTIONRESPONSE_DISTRIBUTIONENTRY']._serialized_end=1136
+  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_start=1138
+  _globals['_PREDICTEMOTIONRESPONSE_EVIDENCEENTRY']._serialized_end=1185
+  _globals['_TRANSCRIBEREQUEST']._serialized_start=1187
+  _globals['_TRANSCRIBEREQUEST']._serialized_end=1221
+  _globals['_TRANSCRIBERESPONSE']._serialized_start=1223
+  _globals['_TRANSCRIBERESPONSE']._serialized_end=1294
+  _globals['_MEMORY']._serialized_start=1296
+  _globals['_MEMORY']._serialized_end=1389
+  _globals['_EXAMPLE']._serialized_start=1391
+  _globals['_EXAMPLE']._serialized_end=1481
+  _globals['_WRITEREPLYREQUEST']._serialized_start=1484
+  _globals['_WRITEREPLYREQUEST']._serialized_end=1793
+  _globals['_MEMORYUSE']._serialized_start=1795
+  _globals['_MEMORYUSE']._serialized_end=1854
+  _globals['_REPLYRECORD']._serialized_start=1857
+  _globals['_REPLYRECORD']._serialized_end=2075
+  _globals['_WRITEREPLYRESPONSE']._serialized_start=2078
+  _globals['_WRITEREPLYRESPONSE']._serialized_end=2214
+  _globals['_MLLMSERVICE']._serialized_start=2393
+  _globals['_MLLMSERVICE']._serialized_end=2742
 # @@protoc_insertion_point(module_scope)

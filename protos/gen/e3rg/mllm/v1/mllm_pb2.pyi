@@ -84,7 +84,7 @@ class Shot(_message.Message):
     def __init__(self, id: _Optional[str] = ..., label: _Optional[str] = ..., similarity: _Optional[float] = ...) -> None: ...
 
 class PredictEmotionResponse(_message.Message):
-    __slots__ = ("distribution", "label", "level", "face_class", "saw", "parse", "abstained", "evidence", "crisis", "shots", "history_dropped", "answer")
+    __slots__ = ("distribution", "label", "level", "face_class", "saw", "parse", "abstained", "evidence", "crisis", "shots", "history_dropped", "answer", "card")
     class DistributionEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class PredictEmotionResponse(_message.Message):
     SHOTS_FIELD_NUMBER: _ClassVar[int]
     HISTORY_DROPPED_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     distribution: _containers.ScalarMap[str, float]
     label: str
     level: Level
@@ -123,7 +124,8 @@ class PredictEmotionResponse(_message.Message):
     shots: _containers.RepeatedCompositeFieldContainer[Shot]
     history_dropped: int
     answer: str
-    def __init__(self, distribution: _Optional[_Mapping[str, float]] = ..., label: _Optional[str] = ..., level: _Optional[_Union[Level, str]] = ..., face_class: _Optional[str] = ..., saw: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., parse: _Optional[str] = ..., abstained: _Optional[str] = ..., evidence: _Optional[_Mapping[str, str]] = ..., crisis: bool = ..., shots: _Optional[_Iterable[_Union[Shot, _Mapping]]] = ..., history_dropped: _Optional[int] = ..., answer: _Optional[str] = ...) -> None: ...
+    card: _common_pb2.ModelCard
+    def __init__(self, distribution: _Optional[_Mapping[str, float]] = ..., label: _Optional[str] = ..., level: _Optional[_Union[Level, str]] = ..., face_class: _Optional[str] = ..., saw: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., parse: _Optional[str] = ..., abstained: _Optional[str] = ..., evidence: _Optional[_Mapping[str, str]] = ..., crisis: bool = ..., shots: _Optional[_Iterable[_Union[Shot, _Mapping]]] = ..., history_dropped: _Optional[int] = ..., answer: _Optional[str] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
 
 class TranscribeRequest(_message.Message):
     __slots__ = ("audio",)
@@ -218,9 +220,11 @@ class ReplyRecord(_message.Message):
     def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
-    __slots__ = ("sentence", "record")
+    __slots__ = ("sentence", "record", "card")
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     sentence: str
     record: ReplyRecord
-    def __init__(self, sentence: _Optional[str] = ..., record: _Optional[_Union[ReplyRecord, _Mapping]] = ...) -> None: ...
+    card: _common_pb2.ModelCard
+    def __init__(self, sentence: _Optional[str] = ..., record: _Optional[_Union[ReplyRecord, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...

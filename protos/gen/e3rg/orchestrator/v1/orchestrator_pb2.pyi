@@ -127,6 +127,16 @@ class Degraded(_message.Message):
     reason: str
     def __init__(self, stage: _Optional[str] = ..., dropped: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
+class Served(_message.Message):
+    __slots__ = ("stage", "variant", "card")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    card: _common_pb2.ModelCard
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
+
 class Done(_message.Message):
     __slots__ = ("text", "record", "trace_id", "audio_duration_s", "turn")
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -142,7 +152,7 @@ class Done(_message.Message):
     def __init__(self, text: _Optional[str] = ..., record: _Optional[_Union[_mllm_pb2.ReplyRecord, _Mapping]] = ..., trace_id: _Optional[str] = ..., audio_duration_s: _Optional[float] = ..., turn: _Optional[str] = ...) -> None: ...
 
 class RespondResponse(_message.Message):
-    __slots__ = ("understood", "identity", "delivery", "text", "audio", "video", "timing", "degraded", "done", "recalled")
+    __slots__ = ("understood", "identity", "delivery", "text", "audio", "video", "timing", "degraded", "done", "recalled", "served")
     UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +163,7 @@ class RespondResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     RECALLED_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
     understood: _understanding_pb2.UnderstandResponse
     identity: _memory_pb2.RecallResponse
     delivery: Delivery
@@ -163,7 +174,8 @@ class RespondResponse(_message.Message):
     degraded: Degraded
     done: Done
     recalled: _memory_pb2.SearchResponse
-    def __init__(self, understood: _Optional[_Union[_understanding_pb2.UnderstandResponse, _Mapping]] = ..., identity: _Optional[_Union[_memory_pb2.RecallResponse, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., text: _Optional[_Union[TextDelta, _Mapping]] = ..., audio: _Optional[_Union[AudioChunk, _Mapping]] = ..., video: _Optional[_Union[VideoChunk, _Mapping]] = ..., timing: _Optional[_Union[StageTiming, _Mapping]] = ..., degraded: _Optional[_Union[Degraded, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., recalled: _Optional[_Union[_memory_pb2.SearchResponse, _Mapping]] = ...) -> None: ...
+    served: Served
+    def __init__(self, understood: _Optional[_Union[_understanding_pb2.UnderstandResponse, _Mapping]] = ..., identity: _Optional[_Union[_memory_pb2.RecallResponse, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., text: _Optional[_Union[TextDelta, _Mapping]] = ..., audio: _Optional[_Union[AudioChunk, _Mapping]] = ..., video: _Optional[_Union[VideoChunk, _Mapping]] = ..., timing: _Optional[_Union[StageTiming, _Mapping]] = ..., degraded: _Optional[_Union[Degraded, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., recalled: _Optional[_Union[_memory_pb2.SearchResponse, _Mapping]] = ..., served: _Optional[_Union[Served, _Mapping]] = ...) -> None: ...
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()

@@ -22,19 +22,20 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x65\x33rg/replica/v1/replica.proto\x12\x0f\x65\x33rg.replica.v1\"\x15\n\x13WatchReplicaRequest\"W\n\x14WatchReplicaResponse\x12\r\n\x05ready\x18\x01 \x01(\x08\x12\x11\n\tbacklog_s\x18\x02 \x01(\x01\x12\x0e\n\x06\x63\x61ll_s\x18\x03 \x01(\x01\x12\r\n\x05\x63\x61lls\x18\x04 \x01(\r2o\n\x0eReplicaService\x12]\n\x0cWatchReplica\x12$.e3rg.replica.v1.WatchReplicaRequest\x1a%.e3rg.replica.v1.WatchReplicaResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x65\x33rg/replica/v1/replica.proto\x12\x0f\x65\x33rg.replica.v1\x1a\x19google/protobuf/any.proto\"\x15\n\x13WatchReplicaRequest\"|\n\x14WatchReplicaResponse\x12\r\n\x05ready\x18\x01 \x01(\x08\x12\x11\n\tbacklog_s\x18\x02 \x01(\x01\x12\x0e\n\x06\x63\x61ll_s\x18\x03 \x01(\x01\x12\r\n\x05\x63\x61lls\x18\x04 \x01(\r\x12#\n\x05model\x18\x05 \x01(\x0b\x32\x14.google.protobuf.Any2o\n\x0eReplicaService\x12]\n\x0cWatchReplica\x12$.e3rg.replica.v1.WatchReplicaRequest\x1a%.e3rg.replica.v1.WatchReplicaResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'e3rg.replica.v1.replica_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WATCHREPLICAREQUEST']._serialized_start=50
-  _globals['_WATCHREPLICAREQUEST']._serialized_end=71
-  _globals['_WATCHREPLICARESPONSE']._serialized_start=73
-  _globals['_WATCHREPLICARESPONSE']._serialized_end=160
-  _globals['_REPLICASERVICE']._serialized_start=162
-  _globals['_REPLICASERVICE']._serialized_end=273
+  _globals['_WATCHREPLICAREQUEST']._serialized_start=77
+  _globals['_WATCHREPLICAREQUEST']._serialized_end=98
+  _globals['_WATCHREPLICARESPONSE']._serialized_start=100
+  _globals['_WATCHREPLICARESPONSE']._serialized_end=224
+  _globals['_REPLICASERVICE']._serialized_start=226
+  _globals['_REPLICASERVICE']._serialized_end=337
 # @@protoc_insertion_point(module_scope)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from e3rg.common.v1 import common_pb2 as e3rg_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x65\x33rg/tts/v1/tts.proto\x12\x0b\x65\x33rg.tts.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"v\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x0e\n\x06styles\x18\x02 \x03(\t\x12\x11\n\tlanguages\x18\x03 \x03(\t\x12\x16\n\x0esample_rate_hz\x18\x04 \x01(\r\"\"\n\x11\x43heckVoiceRequest\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\"(\n\x12\x43heckVoiceResponse\x12\x12\n\nduration_s\x18\x01 \x01(\x01\"\xbf\x01\n\x0bSpeakHeader\x12(\n\x07\x65motion\x18\x01 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\r\n\x05style\x18\x02 \x01(\t\x12(\n\x07profile\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12&\n\x06voices\x18\x06 \x03(\x0b\x32\x16.e3rg.tts.v1.VoiceFile\x12\x19\n\x11\x66itted_size_bytes\x18\x07 \x01(\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06\"/\n\tVoiceFile\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"y\n\x0cSpeakRequest\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x18.e3rg.tts.v1.SpeakHeaderH\x00\x12\x0f\n\x05voice\x18\x02 \x01(\x0cH\x00\x12\x12\n\x08sentence\x18\x03 \x01(\tH\x00\x12\x10\n\x06\x66itted\x18\x04 \x01(\x0cH\x00\x42\x06\n\x04part\"+\n\nVoiceReady\x12\r\n\x05\x66it_s\x18\x01 \x01(\x01\x12\x0e\n\x06\x66itted\x18\x02 \x01(\x0c\"a\n\x0bSpeechChunk\x12\x0f\n\x07samples\x18\x01 \x01(\x0c\x12\x16\n\x0esample_rate_hz\x18\x02 \x01(\r\x12)\n\x08phonemes\x18\x03 \x03(\x0b\x32\x17.e3rg.common.v1.Phoneme\"\x9b\x01\n\x0bSentenceEnd\x12\x10\n\x08sentence\x18\x01 \x01(\t\x12\x12\n\nduration_s\x18\x02 \x01(\x01\x12\x36\n\x07\x61pplied\x18\x03 \x03(\x0b\x32%.e3rg.tts.v1.SentenceEnd.AppliedEntry\x1a.\n\x0c\x41ppliedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"\x9e\x01\n\rSpeakResponse\x12(\n\x05ready\x18\x01 \x01(\x0b\x32\x17.e3rg.tts.v1.VoiceReadyH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.e3rg.tts.v1.SpeechChunkH\x00\x12\x30\n\x0csentence_end\x18\x03 \x01(\x0b\x32\x18.e3rg.tts.v1.SentenceEndH\x00\x42\x06\n\x04part2\xea\x01\n\nTtsService\x12G\n\x08GetModel\x12\x1c.e3rg.tts.v1.GetModelRequest\x1a\x1d.e3rg.tts.v1.GetModelResponse\x12O\n\nCheckVoice\x12\x1e.e3rg.tts.v1.CheckVoiceRequest\x1a\x1f.e3rg.tts.v1.CheckVoiceResponse(\x01\x12\x42\n\x05Speak\x12\x19.e3rg.tts.v1.SpeakRequest\x1a\x1a.e3rg.tts.v1.SpeakResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x65\x33rg/tts/v1/tts.proto\x12\x0b\x65\x33rg.tts.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\"\x11\n\x0fGetModelRequest\"v\n\x10GetModelResponse\x12\'\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x0e\n\x06styles\x18\x02 \x03(\t\x12\x11\n\tlanguages\x18\x03 \x03(\t\x12\x16\n\x0esample_rate_hz\x18\x04 \x01(\r\"\"\n\x11\x43heckVoiceRequest\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\"(\n\x12\x43heckVoiceResponse\x12\x12\n\nduration_s\x18\x01 \x01(\x01\"\xbf\x01\n\x0bSpeakHeader\x12(\n\x07\x65motion\x18\x01 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\r\n\x05style\x18\x02 \x01(\t\x12(\n\x07profile\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Profile\x12&\n\x06voices\x18\x06 \x03(\x0b\x32\x16.e3rg.tts.v1.VoiceFile\x12\x19\n\x11\x66itted_size_bytes\x18\x07 \x01(\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06\"/\n\tVoiceFile\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"y\n\x0cSpeakRequest\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x18.e3rg.tts.v1.SpeakHeaderH\x00\x12\x0f\n\x05voice\x18\x02 \x01(\x0cH\x00\x12\x12\n\x08sentence\x18\x03 \x01(\tH\x00\x12\x10\n\x06\x66itted\x18\x04 \x01(\x0cH\x00\x42\x06\n\x04part\"l\n\nVoiceReady\x12\r\n\x05\x66it_s\x18\x01 \x01(\x01\x12\x0e\n\x06\x66itted\x18\x02 \x01(\x0c\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x16\n\x0esample_rate_hz\x18\x04 \x01(\r\"a\n\x0bSpeechChunk\x12\x0f\n\x07samples\x18\x01 \x01(\x0c\x12\x16\n\x0esample_rate_hz\x18\x02 \x01(\r\x12)\n\x08phonemes\x18\x03 \x03(\x0b\x32\x17.e3rg.common.v1.Phoneme\"\x9b\x01\n\x0bSentenceEnd\x12\x10\n\x08sentence\x18\x01 \x01(\t\x12\x12\n\nduration_s\x18\x02 \x01(\x01\x12\x36\n\x07\x61pplied\x18\x03 \x03(\x0b\x32%.e3rg.tts.v1.SentenceEnd.AppliedEntry\x1a.\n\x0c\x41ppliedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"\x9e\x01\n\rSpeakResponse\x12(\n\x05ready\x18\x01 \x01(\x0b\x32\x17.e3rg.tts.v1.VoiceReadyH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.e3rg.tts.v1.SpeechChunkH\x00\x12\x30\n\x0csentence_end\x18\x03 \x01(\x0b\x32\x18.e3rg.tts.v1.SentenceEndH\x00\x42\x06\n\x04part2\xea\x01\n\nTtsService\x12G\n\x08GetModel\x12\x1c.e3rg.tts.v1.GetModelRequest\x1a\x1d.e3rg.tts.v1.GetModelResponse\x12O\n\nCheckVoice\x12\x1e.e3rg.tts.v1.CheckVoiceRequest\x1a\x1f.e3rg.tts.v1.CheckVoiceResponse(\x01\x12\x42\n\x05Speak\x12\x19.e3rg.tts.v1.SpeakRequest\x1a\x1a.e3rg.tts.v1.SpeakResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,15 +49,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SPEAKREQUEST']._serialized_start=527
   _globals['_SPEAKREQUEST']._serialized_end=648
   _globals['_VOICEREADY']._serialized_start=650
-  _globals['_VOICEREADY']._serialized_end=693
-  _globals['_SPEECHCHUNK']._serialized_start=695
-  _globals['_SPEECHCHUNK']._serialized_end=792
-  _globals['_SENTENCEEND']._serialized_start=795
-  _globals['_SENTENCEEND']._serialized_end=950
-  _globals['_SENTENCEEND_APPLIEDENTRY']._serialized_start=904
-  _globals['_SENTENCEEND_APPLIEDENTRY']._serialized_end=950
-  _globals['_SPEAKRESPONSE']._serialized_start=953
-  _globals['_SPEAKRESPONSE']._serialized_end=1111
-  _globals['_TTSSERVICE']._serialized_start=1114
-  _globals['_TTSSERVICE']._serialized_end=1348
+  _globals['_VOICEREADY']._serialized_end=758
+  _globals['_SPEECHCHUNK']._serialized_start=760
+  _globals['_SPEECHCHUNK']._serialized_end=857
+  _globals['_SENTENCEEND']._serialized_start=860
+  _globals['_SENTENCEEND']._serialized_end=1015
+  _globals['_SENTENCEEND_APPLIEDENTRY']._serialized_start=969
+  _globals['_SENTENCEEND_APPLIEDENTRY']._serialized_end=1015
+  _globals['_SPEAKRESPONSE']._serialized_start=1018
+  _globals['_SPEAKRESPONSE']._serialized_end=1176
+  _globals['_TTSSERVICE']._serialized_start=1179
+  _globals['_TTSSERVICE']._serialized_end=1413
 # @@protoc_insertion_point(module_scope)

@@ -69,12 +69,16 @@ class SpeakRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[SpeakHeader, _Mapping]] = ..., voice: _Optional[bytes] = ..., sentence: _Optional[str] = ..., fitted: _Optional[bytes] = ...) -> None: ...
 
 class VoiceReady(_message.Message):
-    __slots__ = ("fit_s", "fitted")
+    __slots__ = ("fit_s", "fitted", "card", "sample_rate_hz")
     FIT_S_FIELD_NUMBER: _ClassVar[int]
     FITTED_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_RATE_HZ_FIELD_NUMBER: _ClassVar[int]
     fit_s: float
     fitted: bytes
-    def __init__(self, fit_s: _Optional[float] = ..., fitted: _Optional[bytes] = ...) -> None: ...
+    card: _common_pb2.ModelCard
+    sample_rate_hz: int
+    def __init__(self, fit_s: _Optional[float] = ..., fitted: _Optional[bytes] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., sample_rate_hz: _Optional[int] = ...) -> None: ...
 
 class SpeechChunk(_message.Message):
     __slots__ = ("samples", "sample_rate_hz", "phonemes")

@@ -60,18 +60,32 @@ class GetPanelResponse(_message.Message):
     def __init__(self, ontology_hash: _Optional[str] = ..., seats: _Optional[_Iterable[_Union[Seat, _Mapping]]] = ..., writer: _Optional[str] = ..., transcriber: _Optional[str] = ..., quorum: _Optional[int] = ..., rule: _Optional[str] = ..., weights_version: _Optional[str] = ..., deadline_s: _Optional[float] = ..., early: bool = ...) -> None: ...
 
 class UnderstandHeader(_message.Message):
-    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "ontology_hash", "seed")
+    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "ontology_hash", "seed", "variants", "variants_version")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AUDIO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     VIDEO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     text: str
     audio_size_bytes: int
     video_size_bytes: int
     ontology_hash: str
     seed: int
-    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., ontology_hash: _Optional[str] = ..., seed: _Optional[int] = ...) -> None: ...
+    variants: _containers.RepeatedCompositeFieldContainer[VoterVariant]
+    variants_version: int
+    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., ontology_hash: _Optional[str] = ..., seed: _Optional[int] = ..., variants: _Optional[_Iterable[_Union[VoterVariant, _Mapping]]] = ..., variants_version: _Optional[int] = ...) -> None: ...
+
+class VoterVariant(_message.Message):
+    __slots__ = ("voter", "variant", "shadows")
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    SHADOWS_FIELD_NUMBER: _ClassVar[int]
+    voter: str
+    variant: str
+    shadows: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, voter: _Optional[str] = ..., variant: _Optional[str] = ..., shadows: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class UnderstandContext(_message.Message):
     __slots__ = ("history",)
@@ -92,7 +106,7 @@ class UnderstandRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[UnderstandHeader, _Mapping]] = ..., audio: _Optional[bytes] = ..., video: _Optional[bytes] = ..., context: _Optional[_Union[UnderstandContext, _Mapping]] = ...) -> None: ...
 
 class Vote(_message.Message):
-    __slots__ = ("voter", "status", "reason", "prediction", "card", "latency_s", "weight", "label_without")
+    __slots__ = ("voter", "status", "reason", "prediction", "card", "latency_s", "weight", "label_without", "variant")
     VOTER_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +115,7 @@ class Vote(_message.Message):
     LATENCY_S_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     LABEL_WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
     voter: str
     status: VoteStatus
     reason: str
@@ -109,10 +124,11 @@ class Vote(_message.Message):
     latency_s: float
     weight: float
     label_without: str
-    def __init__(self, voter: _Optional[str] = ..., status: _Optional[_Union[VoteStatus, str]] = ..., reason: _Optional[str] = ..., prediction: _Optional[_Union[_mllm_pb2.PredictEmotionResponse, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., latency_s: _Optional[float] = ..., weight: _Optional[float] = ..., label_without: _Optional[str] = ...) -> None: ...
+    variant: str
+    def __init__(self, voter: _Optional[str] = ..., status: _Optional[_Union[VoteStatus, str]] = ..., reason: _Optional[str] = ..., prediction: _Optional[_Union[_mllm_pb2.PredictEmotionResponse, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., latency_s: _Optional[float] = ..., weight: _Optional[float] = ..., label_without: _Optional[str] = ..., variant: _Optional[str] = ...) -> None: ...
 
 class VoteRecord(_message.Message):
-    __slots__ = ("label", "face_class", "rule", "margin", "tie_break", "votes", "distribution", "tally", "entropy_bits", "agreement", "early", "weights_version")
+    __slots__ = ("label", "face_class", "rule", "margin", "tie_break", "votes", "distribution", "tally", "entropy_bits", "agreement", "early", "weights_version", "shadow_votes")
     class DistributionEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +155,7 @@ class VoteRecord(_message.Message):
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     EARLY_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_VOTES_FIELD_NUMBER: _ClassVar[int]
     label: str
     face_class: str
     rule: str
@@ -151,7 +168,8 @@ class VoteRecord(_message.Message):
     agreement: float
     early: bool
     weights_version: str
-    def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., rule: _Optional[str] = ..., margin: _Optional[float] = ..., tie_break: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., distribution: _Optional[_Mapping[str, float]] = ..., tally: _Optional[_Mapping[str, float]] = ..., entropy_bits: _Optional[float] = ..., agreement: _Optional[float] = ..., early: bool = ..., weights_version: _Optional[str] = ...) -> None: ...
+    shadow_votes: _containers.RepeatedCompositeFieldContainer[Vote]
+    def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., rule: _Optional[str] = ..., margin: _Optional[float] = ..., tie_break: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., distribution: _Optional[_Mapping[str, float]] = ..., tally: _Optional[_Mapping[str, float]] = ..., entropy_bits: _Optional[float] = ..., agreement: _Optional[float] = ..., early: bool = ..., weights_version: _Optional[str] = ..., shadow_votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ...) -> None: ...
 
 class UnderstandResponse(_message.Message):
     __slots__ = ("text", "transcribed", "emotion", "record", "notes", "decode_s", "transcribe_s", "vote_s", "crisis")
@@ -176,15 +194,21 @@ class UnderstandResponse(_message.Message):
     def __init__(self, text: _Optional[str] = ..., transcribed: bool = ..., emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., record: _Optional[_Union[VoteRecord, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., decode_s: _Optional[float] = ..., transcribe_s: _Optional[float] = ..., vote_s: _Optional[float] = ..., crisis: bool = ...) -> None: ...
 
 class WriteReplyRequest(_message.Message):
-    __slots__ = ("reply",)
+    __slots__ = ("reply", "variant", "variants_version")
     REPLY_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     reply: _mllm_pb2.WriteReplyRequest
-    def __init__(self, reply: _Optional[_Union[_mllm_pb2.WriteReplyRequest, _Mapping]] = ...) -> None: ...
+    variant: str
+    variants_version: int
+    def __init__(self, reply: _Optional[_Union[_mllm_pb2.WriteReplyRequest, _Mapping]] = ..., variant: _Optional[str] = ..., variants_version: _Optional[int] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
-    __slots__ = ("sentence", "record")
+    __slots__ = ("sentence", "record", "card")
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     sentence: str
     record: _mllm_pb2.ReplyRecord
-    def __init__(self, sentence: _Optional[str] = ..., record: _Optional[_Union[_mllm_pb2.ReplyRecord, _Mapping]] = ...) -> None: ...
+    card: _common_pb2.ModelCard
+    def __init__(self, sentence: _Optional[str] = ..., record: _Optional[_Union[_mllm_pb2.ReplyRecord, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...

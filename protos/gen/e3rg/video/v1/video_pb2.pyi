@@ -115,20 +115,22 @@ class AnimateRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[AnimateHeader, _Mapping]] = ..., portrait: _Optional[bytes] = ..., speech: _Optional[_Union[SpeechChunk, _Mapping]] = ..., rigged: _Optional[bytes] = ...) -> None: ...
 
 class FaceReady(_message.Message):
-    __slots__ = ("rig_s", "mime_type", "quality", "cost_s", "backlog_s", "replica")
+    __slots__ = ("rig_s", "mime_type", "quality", "cost_s", "backlog_s", "replica", "card")
     RIG_S_FIELD_NUMBER: _ClassVar[int]
     MIME_TYPE_FIELD_NUMBER: _ClassVar[int]
     QUALITY_FIELD_NUMBER: _ClassVar[int]
     COST_S_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_S_FIELD_NUMBER: _ClassVar[int]
     REPLICA_FIELD_NUMBER: _ClassVar[int]
+    CARD_FIELD_NUMBER: _ClassVar[int]
     rig_s: float
     mime_type: str
     quality: str
     cost_s: float
     backlog_s: float
     replica: str
-    def __init__(self, rig_s: _Optional[float] = ..., mime_type: _Optional[str] = ..., quality: _Optional[str] = ..., cost_s: _Optional[float] = ..., backlog_s: _Optional[float] = ..., replica: _Optional[str] = ...) -> None: ...
+    card: _common_pb2.ModelCard
+    def __init__(self, rig_s: _Optional[float] = ..., mime_type: _Optional[str] = ..., quality: _Optional[str] = ..., cost_s: _Optional[float] = ..., backlog_s: _Optional[float] = ..., replica: _Optional[str] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
 
 class AnimateProgress(_message.Message):
     __slots__ = ("done",)

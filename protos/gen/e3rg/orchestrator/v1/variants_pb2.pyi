@@ -1,0 +1,215 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetVariantsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Variant(_message.Message):
+    __slots__ = ("name", "address", "weight", "shadow", "state", "replicas", "replicas_ready", "models")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_READY_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    weight: float
+    shadow: float
+    state: str
+    replicas: int
+    replicas_ready: int
+    models: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., weight: _Optional[float] = ..., shadow: _Optional[float] = ..., state: _Optional[str] = ..., replicas: _Optional[int] = ..., replicas_ready: _Optional[int] = ..., models: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class VariantStage(_message.Message):
+    __slots__ = ("name", "control", "variants")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    control: str
+    variants: _containers.RepeatedCompositeFieldContainer[Variant]
+    def __init__(self, name: _Optional[str] = ..., control: _Optional[str] = ..., variants: _Optional[_Iterable[_Union[Variant, _Mapping]]] = ...) -> None: ...
+
+class VariantChange(_message.Message):
+    __slots__ = ("version", "at_s", "by", "why", "summary")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    AT_S_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    at_s: float
+    by: str
+    why: str
+    summary: str
+    def __init__(self, version: _Optional[int] = ..., at_s: _Optional[float] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., summary: _Optional[str] = ...) -> None: ...
+
+class GetVariantsResponse(_message.Message):
+    __slots__ = ("version", "owner", "stages", "history", "problem", "table_json")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    TABLE_JSON_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    owner: str
+    stages: _containers.RepeatedCompositeFieldContainer[VariantStage]
+    history: _containers.RepeatedCompositeFieldContainer[VariantChange]
+    problem: str
+    table_json: str
+    def __init__(self, version: _Optional[int] = ..., owner: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[VariantStage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[VariantChange, _Mapping]]] = ..., problem: _Optional[str] = ..., table_json: _Optional[str] = ...) -> None: ...
+
+class PutVariant(_message.Message):
+    __slots__ = ("stage", "variant", "address")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    address: str
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+
+class RemoveVariant(_message.Message):
+    __slots__ = ("stage", "variant")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ...) -> None: ...
+
+class SetWeights(_message.Message):
+    __slots__ = ("stage", "weights")
+    class WeightsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    weights: _containers.ScalarMap[str, float]
+    def __init__(self, stage: _Optional[str] = ..., weights: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class SetState(_message.Message):
+    __slots__ = ("stage", "variant", "state")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    state: str
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class Promote(_message.Message):
+    __slots__ = ("stage", "variant")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ...) -> None: ...
+
+class Rollback(_message.Message):
+    __slots__ = ("stage", "variant")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ...) -> None: ...
+
+class SetShadow(_message.Message):
+    __slots__ = ("stage", "variant", "share")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    share: float
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., share: _Optional[float] = ...) -> None: ...
+
+class StartRamp(_message.Message):
+    __slots__ = ("stage", "variant", "weights", "every_s", "turns_min")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    EVERY_S_FIELD_NUMBER: _ClassVar[int]
+    TURNS_MIN_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    every_s: float
+    turns_min: int
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., every_s: _Optional[float] = ..., turns_min: _Optional[int] = ...) -> None: ...
+
+class SetGuardrail(_message.Message):
+    __slots__ = ("stage", "on", "window_s", "turns_min", "failed_share_max", "degraded_share_max", "first_chunk_ratio_max")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    ON_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_S_FIELD_NUMBER: _ClassVar[int]
+    TURNS_MIN_FIELD_NUMBER: _ClassVar[int]
+    FAILED_SHARE_MAX_FIELD_NUMBER: _ClassVar[int]
+    DEGRADED_SHARE_MAX_FIELD_NUMBER: _ClassVar[int]
+    FIRST_CHUNK_RATIO_MAX_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    on: bool
+    window_s: float
+    turns_min: int
+    failed_share_max: float
+    degraded_share_max: float
+    first_chunk_ratio_max: float
+    def __init__(self, stage: _Optional[str] = ..., on: bool = ..., window_s: _Optional[float] = ..., turns_min: _Optional[int] = ..., failed_share_max: _Optional[float] = ..., degraded_share_max: _Optional[float] = ..., first_chunk_ratio_max: _Optional[float] = ...) -> None: ...
+
+class AcknowledgeRollback(_message.Message):
+    __slots__ = ("stage",)
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    def __init__(self, stage: _Optional[str] = ...) -> None: ...
+
+class ChangeVariantsRequest(_message.Message):
+    __slots__ = ("put", "remove", "weights", "state", "promote", "rollback", "shadow", "ramp", "guardrail", "acknowledge", "by", "why", "expected_version")
+    PUT_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PROMOTE_FIELD_NUMBER: _ClassVar[int]
+    ROLLBACK_FIELD_NUMBER: _ClassVar[int]
+    SHADOW_FIELD_NUMBER: _ClassVar[int]
+    RAMP_FIELD_NUMBER: _ClassVar[int]
+    GUARDRAIL_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    put: PutVariant
+    remove: RemoveVariant
+    weights: SetWeights
+    state: SetState
+    promote: Promote
+    rollback: Rollback
+    shadow: SetShadow
+    ramp: StartRamp
+    guardrail: SetGuardrail
+    acknowledge: AcknowledgeRollback
+    by: str
+    why: str
+    expected_version: int
+    def __init__(self, put: _Optional[_Union[PutVariant, _Mapping]] = ..., remove: _Optional[_Union[RemoveVariant, _Mapping]] = ..., weights: _Optional[_Union[SetWeights, _Mapping]] = ..., state: _Optional[_Union[SetState, _Mapping]] = ..., promote: _Optional[_Union[Promote, _Mapping]] = ..., rollback: _Optional[_Union[Rollback, _Mapping]] = ..., shadow: _Optional[_Union[SetShadow, _Mapping]] = ..., ramp: _Optional[_Union[StartRamp, _Mapping]] = ..., guardrail: _Optional[_Union[SetGuardrail, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRollback, _Mapping]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
+class ChangeVariantsResponse(_message.Message):
+    __slots__ = ("version", "summary")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    summary: str
+    def __init__(self, version: _Optional[int] = ..., summary: _Optional[str] = ...) -> None: ...

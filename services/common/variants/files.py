@@ -1,0 +1,61 @@
+"""Table of variants in a file: watched, and replaced whole."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from services.common.errors import Conflict
+
+LOOK_S = 0.5
+"""Time between two looks at the file."""
+
+
+class TableFile:
+    """A table in a file, which may also be a key of a mounted ConfigMap: its link changes then, not the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def texts(self) -> AsyncGenerator[str]:
+        """Yield the text now and after each change; empty while there is no file."""
+        known: str | None = None
+        while True:
+            text = await asyncio.to_thread(self.read)
+            if text != known:
+                known = text
+                yield text
+            await asyncio.sleep(LOOK_S)
+
+    def read(self) -> str:
+        """Return the text; empty while there is no file."""
+        try:
+            return self._path.read_text("utf-8")
+        except FileNotFoundError:
+            return ""
+
+    async def replace(self, before: str, text: str) -> None:
+        """Replace the file at once and whole.
+
+        Args:
+            before: The text that the change was made from.
+            text: The new text.
+
+        Raises:
+            Conflict: The file has another text by now.
+            OSError: It cannot be written.
+        """
+        await asyncio.to_thread(self._replace, before, text)
+
+    def _replace(self, before: str, text: str) -> None:
+        # A lock file that exists belongs to a writer that is at work: it holds it for milliseconds.
+        lock = self._path.with_name(f".{self._path.name}.lock")
+        with lock.open("w") as held:
+            os.lockf(held.fileno(), os.F_LOCK, 0)
+            if self.read() != before:
+                raise Conflict("the table of variants was changed meanwhile; look at it and try again")
+            fresh = self._path.with_name(f".{self._path.name}.new")
+            fresh.write_text(text, "utf-8")
+            with fresh.open("rb") as written:
+                os.fsync(written.fileno())
+            fresh.replace(self._path)

@@ -1,0 +1,135 @@
+"""Live table of variants: taken when it changes and is valid, else refused with the reason."""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Protocol
+
+from prometheus_client import Counter, Gauge
+
+from services.common.errors import ServiceError
+from services.common.variants.table import InvalidTable, Table, parse
+
+log = logging.getLogger(__name__)
+
+VERSION = Gauge("e3rg_variants_version", "Version of the table of variants that is in use.")
+TAKEN = Counter("e3rg_variants_tables_total", "Tables of variants that were read.", ["outcome"])
+for _outcome in ("taken", "refused"):
+    TAKEN.labels(_outcome)
+
+RECENT_MAX = 16
+"""Tables before the current one that turns may still use."""
+CHECK_AGAIN_S = 5.0
+"""Time between two looks at a table that was refused: what it needs may have started."""
+
+
+class Source(Protocol):
+    """Object that holds the table's text."""
+
+    def texts(self) -> AsyncGenerator[str]:
+        """Yield the text now and after each change."""
+
+    async def replace(self, before: str, text: str) -> None:
+        """Replace the text that is `before`.
+
+        Raises:
+            Conflict: It is another one by now.
+        """
+
+
+class LiveTable:
+    """The table in use.
+
+    Args:
+        source: Object that holds it; None for none: traffic is not split.
+        check: Makes ready what a table needs; raises InvalidTable or ServiceError where it cannot be used.
+
+    Attributes:
+        current: The table for new turns.
+        text: Text of the object when it was read last.
+        problem: Why that text is not in use; empty when it is.
+    """
+
+    def __init__(self, source: Source | None, check: Callable[[Table], Awaitable[None]]) -> None:
+        self.source = source
+        self.current = Table()
+        self.text = self.problem = ""
+        self._check = check
+        self._recent: OrderedDict[int, Table] = OrderedDict({0: self.current})
+        self._news = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["LiveTable"]:
+        """Follow the object while the block runs."""
+        following = asyncio.create_task(self._follow())
+        try:
+            yield self
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def version(self, wanted: int, timeout_s: float) -> Table | None:
+        """Return the table of a version, which may be about to come; None when it does not come in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while wanted not in self._recent:
+                    await self._news.wait()
+        return self._recent.get(wanted)
+
+    async def changed(self) -> None:
+        """Wait until a table was taken or refused."""
+        await self._news.wait()
+
+    async def _follow(self) -> None:
+        if self.source is None:
+            return
+        checking: asyncio.Task[None] | None = None
+        try:
+            async with aclosing(self.source.texts()) as texts:
+                async for text in texts:
+                    if checking:
+                        checking.cancel()
+                        await asyncio.gather(checking, return_exceptions=True)
+                    self.text = text
+                    checking = asyncio.create_task(self._take(text))
+        finally:
+            if checking:
+                checking.cancel()
+                await asyncio.gather(checking, return_exceptions=True)
+
+    async def _take(self, text: str) -> None:
+        """Take a table as soon as it can be used."""
+        while True:
+            try:
+                table = parse(text)
+                await self._check(table)
+            except (InvalidTable, ServiceError) as error:
+                self._refuse(str(error))
+                if isinstance(error, InvalidTable):
+                    return
+                await asyncio.sleep(CHECK_AGAIN_S)
+                continue
+            self.current, self.problem = table, ""
+            self._recent[table.version] = table
+            self._recent.move_to_end(table.version)
+            while len(self._recent) > RECENT_MAX:
+                self._recent.popitem(last=False)
+            VERSION.set(table.version)
+            TAKEN.labels("taken").inc()
+            log.info("the table of variants is taken", extra={"version": table.version})
+            self._tell()
+            return
+
+    def _refuse(self, problem: str) -> None:
+        if problem != self.problem:
+            log.error("the table of variants is refused; the one before stays", extra={"why": problem})
+            TAKEN.labels("refused").inc()
+        self.problem = problem
+        self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()

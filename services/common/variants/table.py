@@ -1,0 +1,207 @@
+"""Table of variants: which configuration of each stage serves which share of the conversations."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from services.common.addresses import Address
+from services.common.metrics import VARIANT
+
+SHARE = 100
+"""Sum of the weights of a stage: they are percent."""
+HISTORY_MAX = 50
+NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
+
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
+Text = Annotated[str, StringConstraints(max_length=500)]
+Percent = Annotated[float, Field(ge=0, le=SHARE)]
+
+
+class InvalidTable(ValueError):
+    """A table cannot be used; the text names the field, the value and what would be right."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class State(StrEnum):
+    """Part of a variant in the traffic."""
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    """No new conversations; its own stay."""
+    OFF = "off"
+    """Its conversations move at their next turn."""
+
+
+class Variant(_Frozen):
+    """One configuration of a stage."""
+
+    address: Address | Literal[""] = ""
+    """Where its replicas are; empty for the stage's address in the settings."""
+    weight: Percent = 0
+    """Percent of the new conversations."""
+    shadow: Percent = 0
+    """Percent of the turns whose work it gets a copy of."""
+    state: State = State.SERVING
+
+
+class Stage(_Frozen):
+    """The variants of one stage."""
+
+    control: Name = VARIANT
+    """Variant that others are compared with, and that takes over for one without a ready replica."""
+    variants: Annotated[dict[Name, Variant], Field(min_length=1, max_length=16)]
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> "Stage":
+        if self.control not in self.variants:
+            raise ValueError(f"control is {self.control!r}; name one of {sorted(self.variants)}")
+        for name, variant in self.variants.items():
+            if variant.weight and variant.state is not State.SERVING:
+                raise ValueError(f"{name} is {variant.state} with weight {variant.weight:g}; give it weight 0")
+        total = sum(variant.weight for variant in self.variants.values())
+        if abs(total - SHARE) > 1e-6:
+            raise ValueError(f"the weights sum to {total:g}; make them {SHARE}")
+        return self
+
+
+class Guardrail(_Frozen):
+    """Limits that a variant may not pass against the control, or it is rolled back."""
+
+    window_s: Annotated[float, Field(ge=10, le=86400)] = 300
+    """Turns of the last so many seconds count."""
+    turns_min: Annotated[int, Field(ge=1)] = 30
+    """Turns of the variant before anything is judged."""
+    failed_share_max: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """How much larger its share of failed turns may be."""
+    degraded_share_max: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """How much larger its share of degraded turns may be."""
+    first_chunk_ratio_max: Annotated[float, Field(ge=1)] = 1.5
+    """How many times the control's 95th percentile of the time to its first chunk its own may be."""
+
+
+class Ramp(_Frozen):
+    """Weights that a variant goes through by itself."""
+
+    stage: Name
+    variant: Name
+    weights: Annotated[tuple[Percent, ...], Field(min_length=1, max_length=20)]
+    """The steps, the next one first."""
+    every_s: Annotated[float, Field(gt=0)]
+    turns_min: Annotated[int, Field(ge=0)] = 30
+    """Turns of the variant that each step waits for."""
+    next_at_s: float
+    """Unix time of the next step, at the earliest."""
+
+
+class Experiment(_Frozen):
+    """Comparison of the variants of one stage, with users as the unit."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
+    stage: Name
+    hypothesis: Text
+    primary: Name
+    """Name of the metric that decides."""
+    users_min: Annotated[int, Field(ge=2)]
+    """Users of each variant before anything is decided."""
+    salt: Annotated[str, StringConstraints(min_length=8, max_length=64)]
+    phase: Annotated[int, Field(ge=1)] = 1
+    """Each change of the stage's weights begins one."""
+    started_at_s: float
+    phases: tuple[dict[Name, Percent], ...] = ()
+    """Weights of each phase, the first one first."""
+
+
+class Change(_Frozen):
+    """Change of the table."""
+
+    version: int
+    at_s: float
+    """Unix time."""
+    by: Text
+    why: Text
+    summary: Text
+    """The change in words."""
+    stages: dict[Name, Stage]
+    """The stages as they were before."""
+
+
+class Table(_Frozen):
+    """All stages with variants. A turn takes one table and keeps it."""
+
+    version: Annotated[int, Field(ge=0, lt=1 << 53)] = 0
+    """Counts up with each change; derived from the content where nobody counts."""
+    owner: Literal["cli", "helm"] = "cli"
+    """Who may change it."""
+    salt: Annotated[str, StringConstraints(max_length=64)] = "e3rg"
+    stages: dict[Name, Stage] = {}
+    guardrails: dict[Name, Guardrail] = {}
+    """By stage; one without has none."""
+    ramp: Ramp | None = None
+    experiment: Experiment | None = None
+    history: Annotated[tuple[Change, ...], Field(max_length=HISTORY_MAX)] = ()
+    """The newest change last."""
+
+    @model_validator(mode="after")
+    def _refers(self) -> "Table":
+        for field, stage, variant in self._references():
+            if stage not in self.stages:
+                raise ValueError(f"{field} names stage {stage!r}; use one of {sorted(self.stages)}")
+            if variant and variant not in self.stages[stage].variants:
+                raise ValueError(f"{field} names variant {variant!r}; use one of {sorted(self.stages[stage].variants)}")
+        return self
+
+    def _references(self) -> Iterator[tuple[str, str, str]]:
+        yield from (("guardrails", stage, "") for stage in self.guardrails)
+        if self.ramp:
+            yield "ramp", self.ramp.stage, self.ramp.variant
+        if self.experiment:
+            yield "experiment", self.experiment.stage, ""
+
+    def stage(self, name: str) -> Stage:
+        """Return a stage; with the one variant of the settings where the table has none."""
+        return self.stages.get(name) or ALONE
+
+
+ALONE = Stage(variants={VARIANT: Variant(weight=SHARE)})
+"""A stage whose traffic is not split."""
+
+
+def parse(text: str) -> Table:
+    """Return the table in a JSON text; an empty text is the empty table.
+
+    Raises:
+        InvalidTable: It is none.
+    """
+    if not text.strip():
+        return Table()
+    try:
+        table = Table.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidTable("; ".join(_problems(error))) from None
+    if table.version:
+        return table
+    # Values under version control are not counted up: their content tells one version from another.
+    digest = hashlib.sha256(json.dumps(table.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+    return table.model_copy(update={"version": int(digest[:12], 16)})
+
+
+def dump(table: Table) -> str:
+    """Return the table as JSON."""
+    return table.model_dump_json(indent=1, exclude_defaults=True) + "\n"
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    for each in error.errors(include_url=False):
+        where = ".".join(str(part) for part in each["loc"]) or "table"
+        text = re.sub(r"^Value error, ", "", each["msg"])
+        shown = each.get("input")
+        value = f" {str(shown)[:60]!r}" if not isinstance(shown, dict | list | type(None)) else ""
+        yield f"{where}:{value} {text}"

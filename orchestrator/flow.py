@@ -40,6 +40,43 @@ class Flow(Generic[Item]):
             yield item
 
 
+class Kept(Flow[Item]):
+    """Items of one stage for several others, or for one that begins anew: each gets all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[Item] = []
+        self._news = asyncio.Event()
+        self._has_ended = False
+
+    def put(self, item: Item) -> None:
+        """Hand an item on."""
+        self.last_s = now_s()
+        self.first_s = self.first_s or self.last_s
+        self._kept.append(item)
+        self._tell()
+
+    def end(self) -> None:
+        """Say that there are no more."""
+        self._has_ended = True
+        self._tell()
+
+    async def __aiter__(self) -> AsyncIterator[Item]:
+        """Yield the items from the first to the end."""
+        given = 0
+        while True:
+            while given < len(self._kept):
+                given += 1
+                yield self._kept[given - 1]
+            if self._has_ended:
+                return
+            await self._news.wait()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
 async def watched(
     service: str, parts: AsyncGenerator[Item], idle_s: float, fed_s: Callable[[], float]
 ) -> AsyncGenerator[Item]:

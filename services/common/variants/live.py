@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -45,7 +45,8 @@ class LiveTable:
 
     Args:
         source: Object that holds it; None for none: traffic is not split.
-        check: Makes ready what a table needs; raises InvalidTable or ServiceError where it cannot be used.
+        prepare: Opens what tables need, before the last one is checked; the others are those that turns may still use.
+        check: Raises InvalidTable or ServiceError where a table cannot take over from the one before.
 
     Attributes:
         current: The table for new turns.
@@ -53,12 +54,18 @@ class LiveTable:
         problem: Why that text is not in use; empty when it is.
     """
 
-    def __init__(self, source: Source | None, check: Callable[[Table], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        source: Source | None,
+        prepare: Callable[[Sequence[Table]], None],
+        check: Callable[[Table], Awaitable[None]],
+    ) -> None:
         self.source = source
         self.current = Table()
         self.text = self.problem = ""
-        self._check = check
+        self._prepare, self._check = prepare, check
         self._recent: OrderedDict[int, Table] = OrderedDict({0: self.current})
+        self._is_known = source is None
         self._news = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -78,6 +85,11 @@ class LiveTable:
                 while wanted not in self._recent:
                     await self._news.wait()
         return self._recent.get(wanted)
+
+    async def known(self) -> None:
+        """Wait until the object was read: before, a turn would forget where its conversation belongs."""
+        while not self._is_known:
+            await self._news.wait()
 
     async def changed(self) -> None:
         """Wait until a table was taken or refused."""
@@ -105,14 +117,17 @@ class LiveTable:
         while True:
             try:
                 table = parse(text)
-                await self._check(table)
+                self._prepare([*self._recent.values(), table])
+                # After a start conversations go on where they were, whatever is away at the moment.
+                if self._is_known:
+                    await self._check(table)
             except (InvalidTable, ServiceError) as error:
                 self._refuse(str(error))
                 if isinstance(error, InvalidTable):
                     return
                 await asyncio.sleep(CHECK_AGAIN_S)
                 continue
-            self.current, self.problem = table, ""
+            self.current, self.problem, self._is_known = table, "", True
             self._recent[table.version] = table
             self._recent.move_to_end(table.version)
             while len(self._recent) > RECENT_MAX:
@@ -127,7 +142,7 @@ class LiveTable:
         if problem != self.problem:
             log.error("the table of variants is refused; the one before stays", extra={"why": problem})
             TAKEN.labels("refused").inc()
-        self.problem = problem
+        self.problem, self._is_known = problem, True
         self._tell()
 
     def _tell(self) -> None:

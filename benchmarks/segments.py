@@ -130,7 +130,11 @@ def serve(work: float, told: Connection) -> None:
             "video",
             ServiceSettings(port=0, metrics_port=0, shutdown_grace_s=1),
         ) as running:
-            running.serve(lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to), servicer.load)
+            running.serve(
+                lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
+                servicer.load,
+                servicer.model,
+            )
             await running.set_ready()
             told.send(running.port)
             await asyncio.to_thread(told.poll, None)

@@ -118,6 +118,7 @@ async def serving_mllm(
         lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to),
         grace_s,
         queue.load,
+        servicer.model,
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
@@ -134,6 +135,7 @@ async def serving_tts(
         lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to),
         grace_s,
         queue.load,
+        servicer.model,
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)
@@ -150,6 +152,7 @@ async def serving_video(
         lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
         grace_s,
         servicer.load,
+        servicer.model,
     ) as served:
         yield served
     await asyncio.to_thread(queue.close)

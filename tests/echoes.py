@@ -1,11 +1,12 @@
 """Replicas of a service that answers with what it is sent, and callers in all four ways."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from e3rg.replica.v1 import replica_pb2, replica_pb2_grpc
 from services.common import clients, errors, server
@@ -27,8 +28,9 @@ class Echo:
         left_s: Seconds that the last call had until its deadline.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, model: Message | None = None) -> None:
         self.name, self.asked, self.left_s = name, 0, 0.0
+        self.model = model
         self.before: Callable[[Any], Awaitable[None]] | None = None
         self.between: Callable[[Any], Awaitable[None]] | None = None
         self.load = Load()
@@ -44,7 +46,7 @@ class Echo:
         self.running = await self._stack.enter_async_context(
             server.running(NAME, NAME, loopback(shutdown_grace_s=grace_s))
         )
-        self.running.serve(self._register, lambda: self.load)
+        self.running.serve(self._register, lambda: self.load, self.model)
         await self.running.set_ready()
         return self
 
@@ -89,8 +91,9 @@ class Echo:
             yield message
 
 
-async def echoes(stack: AsyncExitStack, count: int) -> list[Echo]:
-    found = [await Echo(f"{number} ").start() for number in range(count)]
+async def echoes(stack: AsyncExitStack, count: int, models: Sequence[Message | None] = ()) -> list[Echo]:
+    told = [*models, *[None] * count]
+    found = [await Echo(f"{number} ", told[number]).start() for number in range(count)]
     for echo in found:
         stack.push_async_callback(echo.stop)
     return found

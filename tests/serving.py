@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
 from services.common import rpc, server, tracing
 from services.common.load import Load
@@ -41,7 +42,11 @@ def loopback(**fields: Any) -> ServiceSettings:
 
 @asynccontextmanager
 async def serving(
-    service: str, register: Callable[[grpc.aio.Server], None], grace_s: float = 1, load: Callable[[], Load] = Load
+    service: str,
+    register: Callable[[grpc.aio.Server], None],
+    grace_s: float = 1,
+    load: Callable[[], Load] = Load,
+    model: Message | None = None,
 ) -> AsyncIterator[Served]:
     """Serves on a free port, as the service's `__main__` does, and opens a channel to it."""
     stage = service.split(".")[1]
@@ -49,7 +54,7 @@ async def serving(
         server.running(service, stage, loopback(shutdown_grace_s=grace_s)) as running,
         plain_channel(f"127.0.0.1:{running.port}") as channel,
     ):
-        running.serve(register, load)
+        running.serve(register, load, model)
         await running.set_ready()
         yield Served(running, channel)
 

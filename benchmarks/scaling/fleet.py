@@ -56,7 +56,11 @@ class Pod:
             try:
                 await asyncio.wait_for(self.stopped.wait(), self.pod_s / speed)
             except TimeoutError:
-                running.serve(lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to), servicer.load)
+                running.serve(
+                    lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
+                    servicer.load,
+                    servicer.model,
+                )
                 await running.set_ready()
                 self.is_ready = True
                 await self.stopped.wait()

@@ -31,9 +31,13 @@ class InferenceQueue:
         model: Name of the back-end, for metrics.
         waiting_max: Calls that may wait; one more is refused.
         workers: Threads; more than one only for a model that allows it.
+        variant: Name of the variant that this process belongs to, for metrics.
     """
 
-    def __init__(self, stage: str, model: str, waiting_max: int, workers: int = 1) -> None:
+    def __init__(
+        self, stage: str, model: str, waiting_max: int, workers: int = 1, variant: str = metrics.VARIANT
+    ) -> None:
+        self.variant = variant
         self._stage, self._model = stage, model
         self._waiting_max = waiting_max
         self._workers = workers
@@ -42,7 +46,7 @@ class InferenceQueue:
         self._pending = 0
         self._compute_mean_s = 0.1
         self._closed = False
-        metrics.REFUSALS.labels(stage, model, metrics.VARIANT, "queue_full")  # A rate needs the 0 before the first.
+        metrics.REFUSALS.labels(stage, model, variant, "queue_full")  # A rate needs the 0 before the first.
 
     async def run(self, function: Callable[[], Result], stage: str = "") -> Result:
         """Returns what `function` returns, run on a thread of the model for a stage.
@@ -79,7 +83,7 @@ class InferenceQueue:
             Overloaded: The line is full.
             NotReady: The queue is closed.
         """
-        labels = (stage or self._stage, self._model, metrics.VARIANT)
+        labels = (stage or self._stage, self._model, self.variant)
         self._enter(labels, begun)
         loop = asyncio.get_running_loop()
         items: asyncio.Queue[Result | _End | BaseException] = asyncio.Queue()
@@ -145,7 +149,7 @@ class InferenceQueue:
             NotReady: The queue is closed.
         """
         with self._lock:
-            self._check((self._stage, self._model, metrics.VARIANT))
+            self._check((self._stage, self._model, self.variant))
 
     def afterwards(self, function: Callable[[], object]) -> None:
         """Runs something short on a thread of the model, behind all that waits; takes no place, and none waits for it.

@@ -1,10 +1,13 @@
-"""Reports readiness and load of this replica to callers that choose among several."""
+"""Reports readiness, load and model of this replica to callers that choose among several."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from google.protobuf import any_pb2
+from google.protobuf.message import Message
 
 from e3rg.replica.v1 import replica_pb2 as pb
 from e3rg.replica.v1 import replica_pb2_grpc
@@ -36,10 +39,17 @@ class LoadReporter(replica_pb2_grpc.ReplicaServiceServicer):
     def __init__(self, calls: Callable[[], int]) -> None:
         self.load: Callable[[], Load] = Load
         self._calls = calls
+        self._model: any_pb2.Any | None = None
         self._is_ready = self._is_stopping = False
         self._news = asyncio.Event()
         self._watchers = 0
         self._looking: asyncio.Task[None] | None = None
+
+    def set_model(self, model: Message) -> None:
+        """Report from now on which model is served: to each caller once."""
+        self._model = any_pb2.Any()
+        self._model.Pack(model)
+        self._tell()
 
     def set_ready(self, is_ready: bool) -> None:
         """Change the readiness, and report it at once."""
@@ -56,10 +66,14 @@ class LoadReporter(replica_pb2_grpc.ReplicaServiceServicer):
     ) -> AsyncIterator[pb.WatchReplicaResponse]:
         self._watchers += 1
         self._looking = self._looking or asyncio.create_task(self._look())
+        model: any_pb2.Any | None = None
         try:
             while True:
-                news = self._news
-                yield self._now()
+                news, told = self._news, self._now()
+                if self._model is not None and self._model is not model:
+                    model = self._model
+                    told.model.CopyFrom(model)
+                yield told
                 if self._is_stopping:
                     return
                 with suppress(TimeoutError):

@@ -12,7 +12,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from services.common import __version__, tracing
 
 VARIANT = "default"
-"""The only variant of a stage."""
+"""The variant of a stage whose traffic is not split."""
 UPLOAD = "upload"
 """Value of `stage` for work that belongs to no turn."""
 
@@ -59,7 +59,13 @@ def show_build(component: str) -> None:
 
 
 def show_model(
-    component: str, model: str, name: str, digest: str, ontology: str, backlog_s: Callable[[], float]
+    component: str,
+    model: str,
+    name: str,
+    digest: str,
+    ontology: str,
+    backlog_s: Callable[[], float],
+    variant: str = VARIANT,
 ) -> None:
     """Tell which model this process serves, and its backlog whenever the metrics are read.
 
@@ -70,7 +76,8 @@ def show_model(
         digest: SHA-256 (hex) of its weights.
         ontology: Digest of the emotions' table.
         backlog_s: Tells the seconds of promised work that are not done.
+        variant: Name of the variant that this process belongs to.
     """
     identifier = re.sub(r"[^\w.+:/-]+", "-", name)
-    MODEL_INFO.labels(component, model, VARIANT, identifier, digest[:DIGEST_CHARS], ontology[:DIGEST_CHARS]).set(1)
-    BACKLOG_SECONDS.labels(component, model, VARIANT).set_function(backlog_s)
+    MODEL_INFO.labels(component, model, variant, identifier, digest[:DIGEST_CHARS], ontology[:DIGEST_CHARS]).set(1)
+    BACKLOG_SECONDS.labels(component, model, variant).set_function(backlog_s)

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import grpc
+from google.protobuf import any_pb2
 
 from e3rg.replica.v1 import replica_pb2 as pb
 
@@ -11,11 +12,17 @@ CONNECTING = "it is being connected to"
 
 
 class Replica:
-    """One replica: its channel, and what it reported last. `problem` says why it takes no calls; empty when it does."""
+    """One replica: its channel, and what it reported last.
+
+    Attributes:
+        problem: Why it takes no calls; empty when it does.
+        model: What it said last of its model; None when it said nothing.
+    """
 
     def __init__(self, address: str, channel: grpc.aio.Channel) -> None:
         self.address, self.channel = address, channel
         self.problem = CONNECTING
+        self.model: any_pb2.Any | None = None
         self._told = pb.WatchReplicaResponse()
         self._begun = self._calls = self._reports = 0
         self._unanswered: set[grpc.aio.Call] = set()
@@ -54,6 +61,8 @@ class Replica:
         """Take over a report."""
         self._told = told
         self._reported()
+        if told.HasField("model"):
+            self.model = told.model
         self.problem = "" if told.ready else "it is not ready: its model loads, or it stops"
 
     def promised(self, backlog_s: float) -> None:

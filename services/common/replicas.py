@@ -9,9 +9,10 @@ import hashlib
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from e3rg.replica.v1 import replica_pb2 as pb
 from e3rg.replica.v1 import replica_pb2_grpc
@@ -33,6 +34,9 @@ LOOKED_UP = 2
 COLD_S = 0.05
 """A call may wait so much longer at the replica that served its conversation before, which need not unpack what was
 derived from the identity: 0.07 s for a portrait's rig, less for a voice."""
+
+
+Model = TypeVar("Model", bound=Message)
 
 
 class Replicas:
@@ -76,6 +80,11 @@ class Replicas:
     def known(self) -> int:
         """Number of replicas that the name lists."""
         return len(self._known)
+
+    def models(self, kind: type[Model]) -> list[Model]:
+        """Return what the replicas that take calls said of their models, one for each that said something."""
+        told = [(kind(), replica.model) for replica in self.ready if replica.model is not None]
+        return [model for model, packed in told if packed.Unpack(model)]
 
     def choose(self, choice: Choice, near: str = "") -> Replica:
         """Return the replica for a call, and note it in `choice`.
@@ -176,6 +185,7 @@ class Replicas:
     async def _watch(self, replica: Replica) -> None:
         retry_s = RETRY_S_MIN
         while True:
+            replica.model = None  # What answers now may be another process.
             stub: Any = replica_pb2_grpc.ReplicaServiceStub(replica.channel)
             call = stub.WatchReplica(pb.WatchReplicaRequest())
             try:

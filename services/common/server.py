@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from wsgiref.simple_server import WSGIServer
 
 import grpc
+from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
@@ -75,15 +76,20 @@ class Running:
         Thread(target=work, name="load", daemon=True).start()
         return await result
 
-    def serve(self, register: Callable[[Any], None], load: Callable[[], Load] = Load) -> None:
+    def serve(
+        self, register: Callable[[Any], None], load: Callable[[], Load] = Load, model: Message | None = None
+    ) -> None:
         """Answer calls from now on.
 
         Args:
             register: Adds the servicer to the server that it is given.
             load: Tells how much work is promised, for callers that choose among replicas.
+            model: What the service says of its model, for callers that watch it; None without a model.
         """
         register(self.handlers)
         self._reporter.load = load
+        if model is not None:
+            self._reporter.set_model(model)
 
     async def set_ready(self, ready: bool = True) -> None:
         """Turns the readiness light green, or red."""
@@ -245,7 +251,7 @@ async def serve_model(
     settings: ServiceSettings,
     started: asyncio.Event,
     load: Callable[[], Model],
-    make: Callable[[Model, ExitStack], tuple[Callable[[Any], None], Callable[[], Load]]],
+    make: Callable[[Model, ExitStack], tuple[Callable[[Any], None], Callable[[], Load], Message]],
 ) -> None:
     """Serve one model until SIGTERM: the port opens at once, the model is loaded, and closed after the last call.
 

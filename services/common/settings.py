@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, FilePath, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from services.common.metrics import VARIANT
 from services.common.tls import TlsFiles
 
 
@@ -39,6 +40,8 @@ class ServiceSettings(BaseSettings):
     """Requests that may wait for the model; more are refused with RESOURCE_EXHAUSTED."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
     """Least level that is logged."""
+    variant: str = Field(default=VARIANT, pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")
+    """Name of the variant of its stage that this process belongs to, for its metrics."""
     models_dir: Path = Path(".models")
     """Folder of the weights."""
 

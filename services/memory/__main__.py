@@ -37,6 +37,7 @@ async def serve(started: asyncio.Event) -> None:
                 embedding.digest,
                 emotions.load().digest,
                 lambda: memory.load().backlog_s,
+                settings.variant,
             )
             stopped = asyncio.create_task(server.stop_signal())
             working = asyncio.create_task(_work(upkeep, running, started))

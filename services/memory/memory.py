@@ -47,7 +47,7 @@ class Memory:
         self.ready = ready
         self.storage = storage = Storage(Database(settings), Media(blobs_of(settings)), clock)
         self._backend = f"{storage.database.engine.dialect.name}, {'s3' if settings.s3_endpoint else 'folder'}"
-        self._queue = InferenceQueue("search", "embedding", settings.queue_waiting_max)
+        self._queue = InferenceQueue("search", "embedding", settings.queue_waiting_max, variant=settings.variant)
         self.embedding = Embedding(embedder, self._queue, keep_s)
         self.searcher = Searcher(cache_bytes, keep_s, self.embedding.digest)
         self.identities = Identities(storage, keep_s)

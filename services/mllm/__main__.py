@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from google.protobuf.message import Message
+
 import emotions
 from e3rg.mllm.v1 import mllm_pb2, mllm_pb2_grpc
 from services.common import backends, logs, metrics, server, start
@@ -23,15 +25,21 @@ async def main(started: asyncio.Event) -> None:
     logs.configure("mllm", settings.log_level)
     module = backends.load("services.mllm.backends", settings.backend)
 
-    def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load]]:
-        queue = InferenceQueue("vote", settings.backend, settings.queue_waiting_max)
+    def make(backend: Backend, closing: ExitStack) -> tuple[Callable[[Any], None], Callable[[], Load], Message]:
+        queue = InferenceQueue("vote", settings.backend, settings.queue_waiting_max, variant=settings.variant)
         closing.callback(queue.close)
         card, wheel = backend.card, emotions.load()
         servicer = MllmServicer(settings.backend, backend, queue, wheel)
         metrics.show_model(
-            "mllm", settings.backend, card.model, card.digest, wheel.digest, lambda: queue.load().backlog_s
+            "mllm",
+            settings.backend,
+            card.model,
+            card.digest,
+            wheel.digest,
+            lambda: queue.load().backlog_s,
+            settings.variant,
         )
-        return lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), queue.load
+        return lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to), queue.load, servicer.model
 
     await server.serve_model(SERVICE, "mllm", settings, started, module.create, make)
 

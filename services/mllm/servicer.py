@@ -60,25 +60,21 @@ _MODALITIES = {
 
 
 class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
-    """Serves one back-end."""
+    """Serves one back-end.
+
+    Attributes:
+        model: What it says of its model.
+    """
 
     def __init__(self, name: str, backend: Backend, queue: InferenceQueue, wheel: Wheel) -> None:
         self._name = name
         self._backend = backend
         self._queue = queue
         self._wheel = wheel
+        self.model = _model_of(name, backend, wheel)
 
     async def GetModel(self, request: pb.GetModelRequest, context: Any) -> pb.GetModelResponse:
-        operations = [pb.OPERATION_PREDICT]
-        operations += [pb.OPERATION_WRITE] if isinstance(self._backend, Writer) else []
-        operations += [pb.OPERATION_TRANSCRIBE] if isinstance(self._backend, Transcriber) else []
-        card = self._backend.card
-        return pb.GetModelResponse(
-            card=self._card(),
-            operations=operations,
-            perceives=_to_modalities(card.perceives),
-            level=_LEVELS[card.level],
-        )
+        return self.model
 
     async def PredictEmotion(
         self, request_iterator: AsyncIterator[pb.PredictEmotionRequest], context: Any
@@ -88,7 +84,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             answer = await self._queue.run(lambda: answer_of(self._backend.predict(message), self._wheel))
         finally:
             message.stop.set()
-        return _to_response(answer)
+        return _to_response(answer, self.model.card)
 
     async def Transcribe(
         self, request_iterator: AsyncIterator[pb.TranscribeRequest], context: Any
@@ -110,25 +106,16 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         if not isinstance(backend, Writer):
             raise Unsupported(f"{self._name} cannot write replies")
         order = self._to_reply_request(request)
+        card, begun = self.model.card, False
         try:
             async with aclosing(self._queue.stream(lambda: backend.write(order), stage="reply")) as pieces:
                 async for piece in pieces:
-                    part = _to_reply_part(piece)
-                    if part.HasField("record"):
-                        part.record.card.CopyFrom(self._card())
-                    yield part
+                    if not begun:  # With the first part: a call that is lost before is made again.
+                        yield pb.WriteReplyResponse(card=card)
+                        begun = True
+                    yield _to_reply_part(piece, card)
         finally:
             order.stop.set()
-
-    def _card(self) -> common.ModelCard:
-        card = self._backend.card
-        return common.ModelCard(
-            backend=self._name,
-            model=card.model,
-            digest=card.digest,
-            ontology_hash=self._wheel.digest,
-            prompt_version=card.prompt_version,
-        )
 
     async def _read_message(self, parts: AsyncIterator[pb.PredictEmotionRequest]) -> Message:
         header: pb.PredictEmotionHeader | None = None
@@ -225,6 +212,25 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             raise FailedPrecondition(f"{field}: {difference}")
 
 
+def _model_of(name: str, backend: Backend, wheel: Wheel) -> pb.GetModelResponse:
+    operations = [pb.OPERATION_PREDICT]
+    operations += [pb.OPERATION_WRITE] if isinstance(backend, Writer) else []
+    operations += [pb.OPERATION_TRANSCRIBE] if isinstance(backend, Transcriber) else []
+    card = backend.card
+    return pb.GetModelResponse(
+        card=common.ModelCard(
+            backend=name,
+            model=card.model,
+            digest=card.digest,
+            ontology_hash=wheel.digest,
+            prompt_version=card.prompt_version,
+        ),
+        operations=operations,
+        perceives=_to_modalities(card.perceives),
+        level=_LEVELS[card.level],
+    )
+
+
 def _one_of(wheel: Wheel) -> str:
     return f"use one of: {', '.join(wheel.labels)}"
 
@@ -261,7 +267,7 @@ def _to_modalities(modalities: Iterable[Modality]) -> list[common.Modality]:
     return [_MODALITIES[modality] for modality in sorted(modalities)]
 
 
-def _to_reply_part(piece: ReplySentence | ReplyRecord) -> pb.WriteReplyResponse:
+def _to_reply_part(piece: ReplySentence | ReplyRecord, card: common.ModelCard) -> pb.WriteReplyResponse:
     if isinstance(piece, ReplySentence):
         return pb.WriteReplyResponse(sentence=piece.text)
     return pb.WriteReplyResponse(
@@ -275,11 +281,12 @@ def _to_reply_part(piece: ReplySentence | ReplyRecord) -> pb.WriteReplyResponse:
                 pb.MemoryUse(sentence=use.sentence, read=use.is_read, unused=use.unused) for use in piece.memories
             ],
             examples_used=piece.examples_used,
+            card=card,
         )
     )
 
 
-def _to_response(answer: Answer) -> pb.PredictEmotionResponse:
+def _to_response(answer: Answer, card: common.ModelCard) -> pb.PredictEmotionResponse:
     prediction = answer.prediction
     return pb.PredictEmotionResponse(
         distribution=answer.distribution,
@@ -294,4 +301,5 @@ def _to_response(answer: Answer) -> pb.PredictEmotionResponse:
         shots=[pb.Shot(id=shot.id, label=shot.label, similarity=shot.similarity) for shot in prediction.shots],
         history_dropped=prediction.history_dropped,
         answer=prediction.answer[:ANSWER_CHARS_MAX],
+        card=card,
     )

@@ -25,25 +25,26 @@ CHUNK_S = 0.4
 
 
 class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
-    """Serves one back-end."""
+    """Serves one back-end.
+
+    Attributes:
+        model: What it says of its model.
+    """
 
     def __init__(self, name: str, backend: Backend, voices: Voices, queue: InferenceQueue, wheel: Wheel) -> None:
-        self._name = name
         self._backend = backend
         self._voices = voices
         self._queue = queue
         self._wheel = wheel
-
-    async def GetModel(self, request: pb.GetModelRequest, context: Any) -> pb.GetModelResponse:
-        backend = self._backend
-        return pb.GetModelResponse(
-            card=common.ModelCard(
-                backend=self._name, model=backend.model, digest=backend.digest, ontology_hash=self._wheel.digest
-            ),
+        self.model = pb.GetModelResponse(
+            card=common.ModelCard(backend=name, model=backend.model, digest=backend.digest, ontology_hash=wheel.digest),
             styles=backend.styles,
             languages=backend.languages,
             sample_rate_hz=backend.sample_rate_hz,
         )
+
+    async def GetModel(self, request: pb.GetModelRequest, context: Any) -> pb.GetModelResponse:
+        return self.model
 
     async def CheckVoice(
         self, request_iterator: AsyncIterator[pb.CheckVoiceRequest], context: Any
@@ -67,7 +68,14 @@ class TtsServicer(tts_pb2_grpc.TtsServiceServicer):
         profile, delivery = _from_profile(header.profile), Delivery(header.style, header.emotion.intensity)
         self._voices.check(profile, delivery)
         fitted = await self._read_voice(parts, header, profile)
-        yield pb.SpeakResponse(ready=pb.VoiceReady(fit_s=fitted.fit_s, fitted=fitted.packed))
+        yield pb.SpeakResponse(
+            ready=pb.VoiceReady(
+                fit_s=fitted.fit_s,
+                fitted=fitted.packed,
+                card=self.model.card,
+                sample_rate_hz=self.model.sample_rate_hz,
+            )
+        )
         spoken = 0
         async with read_ahead(parts, self._backend.texts_max) as waiting:
             async for asked in waiting:

@@ -24,7 +24,7 @@ async def main(started: asyncio.Event) -> None:
     logs.configure("understanding", settings.log_level)
     wheel = emotions.load()
     async with AsyncExitStack() as stack:
-        decoder = InferenceQueue("decode", "pyav", settings.queue_waiting_max, workers=2)
+        decoder = InferenceQueue("decode", "pyav", settings.queue_waiting_max, workers=2, variant=settings.variant)
         stack.callback(decoder.close)
         voters = {}
         for name, address in settings.voters.items():

@@ -24,11 +24,12 @@ class Backlog:
     Args:
         name: Name of the back-end, for metrics.
         backend: The renderer, which knows what a call costs.
+        variant: Name of the variant that this process belongs to, for metrics.
     """
 
-    def __init__(self, name: str, backend: Backend) -> None:
+    def __init__(self, name: str, backend: Backend, variant: str = metrics.VARIANT) -> None:
         self._backend = backend
-        self._refusals = metrics.REFUSALS.labels("video", name, metrics.VARIANT, "deadline")
+        self._refusals = metrics.REFUSALS.labels("video", name, variant, "deadline")
         self._lock = threading.Lock()
         self._promises: set[Promise] = set()
         self._moved_s = 0.0

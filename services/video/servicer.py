@@ -44,7 +44,11 @@ _Item: TypeAlias = bytes | Progress | _RiggedPiece
 
 
 class VideoServicer(video_pb2_grpc.VideoServiceServicer):
-    """Serves one back-end."""
+    """Serves one back-end.
+
+    Attributes:
+        model: What it says of its model, without the backlog.
+    """
 
     def __init__(
         self,
@@ -55,15 +59,26 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         wheel: Wheel,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
-        self._name = name
         self._backend = backend
         self._studio = studio
         self._queue = queue
         self._wheel = wheel
         self._heartbeat_s = heartbeat_s
-        self._backlog = Backlog(name, backend)
+        self._backlog = Backlog(name, backend, queue.variant)
         self._mime_type = mime_type_of(backend.size_px, backend.fps)
         self._replica = uuid.uuid4().hex
+        segments = backend.segments or Segments(0, 0, 0)
+        self.model = pb.GetModelResponse(
+            card=common.ModelCard(backend=name, model=backend.model, digest=backend.digest, ontology_hash=wheel.digest),
+            face_classes=backend.classes,
+            fps=backend.fps,
+            size_px=backend.size_px,
+            qualities=backend.qualities,
+            segment_min_s=segments.min_s,
+            segment_max_s=segments.max_s,
+            segment_first_s=segments.first_s,
+            segment_window_s=segments.window_s,
+        )
 
     def load(self) -> Load:
         """Return the load: what renderers of segments have promised, or the calls in the queue."""
@@ -71,22 +86,9 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         return Load(max(self._backlog.seconds, queue.backlog_s), queue.call_s)
 
     async def GetModel(self, request: pb.GetModelRequest, context: Any) -> pb.GetModelResponse:
-        backend = self._backend
-        segments = backend.segments or Segments(0, 0, 0)
-        return pb.GetModelResponse(
-            card=common.ModelCard(
-                backend=self._name, model=backend.model, digest=backend.digest, ontology_hash=self._wheel.digest
-            ),
-            face_classes=backend.classes,
-            fps=backend.fps,
-            size_px=backend.size_px,
-            qualities=backend.qualities,
-            segment_min_s=segments.min_s,
-            segment_max_s=segments.max_s,
-            backlog_s=self._backlog.seconds,
-            segment_first_s=segments.first_s,
-            segment_window_s=segments.window_s,
-        )
+        model = pb.GetModelResponse(backlog_s=self._backlog.seconds)
+        model.MergeFrom(self.model)
+        return model
 
     async def CheckPortrait(
         self, request_iterator: AsyncIterator[pb.CheckPortraitRequest], context: Any
@@ -208,7 +210,8 @@ class VideoServicer(video_pb2_grpc.VideoServiceServicer):
         return Film(performance, encoders.enter_context(closing(file))), rigged
 
     def _ready(self, **fields: Any) -> pb.AnimateResponse:
-        return pb.AnimateResponse(ready=pb.FaceReady(mime_type=self._mime_type, replica=self._replica, **fields))
+        ready = pb.FaceReady(mime_type=self._mime_type, replica=self._replica, card=self.model.card, **fields)
+        return pb.AnimateResponse(ready=ready)
 
 
 def _to_response(item: _Item) -> pb.AnimateResponse:

@@ -150,6 +150,7 @@ class FacePromises(KeptFacePromises):
 
     async def test_the_film_covers_the_speech_in_messages_of_allowed_size(self, stub: "Stub", backend: Backend) -> None:
         ready, chunks = await film(stub, asked(speech()))
+        assert ready.card == (await stub.GetModel(pb.GetModelRequest())).card
         assert ready.quality in backend.qualities
         assert "avc1" in ready.mime_type
         assert max(map(len, chunks)) <= MIB

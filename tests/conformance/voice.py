@@ -159,7 +159,10 @@ class VoicePromises:
     ) -> None:
         texts = ["It is late. The lamp is on.", "Sit down."]
         parts = [part async for part in stub.Speak(iter(asked(*texts)), timeout=300)]
+        model = await stub.GetModel(pb.GetModelRequest())
         assert parts[0].ready.fitted
+        assert (parts[0].ready.card, parts[0].ready.sample_rate_hz) == (model.card, backend.sample_rate_hz)
+        assert [part.WhichOneof("part") for part in parts].count("ready") == 1
         chunks = [part.chunk for part in parts if part.HasField("chunk")]
         assert {chunk.sample_rate_hz for chunk in chunks} == {backend.sample_rate_hz}
         assert max(len(chunk.samples) for chunk in chunks) <= 2 * round(CHUNK_S * backend.sample_rate_hz)

@@ -71,6 +71,7 @@ async def test_a_renderer_says_its_tiers_and_how_much_it_takes_at_once(stub: "St
 async def test_a_call_is_accepted_then_progresses_then_shows_all(stub: "Stub", painter: FakePainter) -> None:
     first, rigged, *others = await animate(stub, *segment(0.8))
     assert (first.ready.quality, first.ready.backlog_s) == ("fine", 0)
+    assert first.ready.card == (await stub.GetModel(pb.GetModelRequest())).card
     assert rigged.rigged.endswith(painter.packed)
     assert first.ready.cost_s == pytest.approx(painter.cost_s(0.8, "fine"))
     assert first.ready.mime_type.startswith('video/mp4; codecs="avc1.')

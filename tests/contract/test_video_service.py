@@ -159,6 +159,7 @@ async def test_the_film_plays_and_covers_the_audio_to_the_end(stub: "Stub", seco
     parts = [speech(sound[at : at + step]) for at in range(0, len(sound), step)]
     first, *film_parts = await animate(stub, header(rate_hz=rate_hz), *portrait(), *parts)
     assert first.ready.rig_s > 0
+    assert first.ready.card == (await stub.GetModel(pb.GetModelRequest())).card
     assert first.ready.mime_type.startswith('video/mp4; codecs="avc1.')
     chunks = [part.chunk for part in film_parts if not part.rigged]
     assert all(0 < len(chunk) <= MIB for chunk in chunks)

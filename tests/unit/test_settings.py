@@ -4,6 +4,7 @@ import pytest
 from pydantic import HttpUrl, ValidationError
 
 from orchestrator.settings import OrchestratorSettings
+from services.common.metrics import VARIANT
 from services.common.settings import ServiceSettings
 from services.memory.settings import MemorySettings
 from services.mllm.backends import openai
@@ -49,6 +50,11 @@ def test_settings_are_frozen(cls: type[ServiceSettings]) -> None:
         ("SHUTDOWN_GRACE_S", "inf"),
         ("SHUTDOWN_GRACE_S", "nan"),
         ("LOG_LEVEL", "LOUD"),
+        ("VARIANT", ""),
+        ("VARIANT", "Kokoro"),
+        ("VARIANT", "2nd"),
+        ("VARIANT", "b-"),
+        ("VARIANT", "x" * 41),
     ],
 )
 def test_a_setting_that_cannot_be_stops_the_start_and_is_named(
@@ -58,6 +64,16 @@ def test_a_setting_that_cannot_be_stops_the_start_and_is_named(
     monkeypatch.setenv(f"E3RG_{word}_{name}", value)
     with pytest.raises(ValidationError, match=name.lower()):
         cls()
+
+
+@pytest.mark.parametrize("cls", SERVICES)
+def test_a_process_belongs_to_the_variant_default_unless_it_is_told_another(
+    cls: type[ServiceSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cls().variant == VARIANT == "default"
+    word = cls.__module__.removesuffix(".settings").rpartition(".")[2].upper()
+    monkeypatch.setenv(f"E3RG_{word}_VARIANT", "kokoro-2")
+    assert cls().variant == "kokoro-2"
 
 
 def test_a_model_that_is_waited_for_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

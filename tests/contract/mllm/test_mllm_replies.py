@@ -8,9 +8,10 @@ import pytest
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
+from services.common.errors import NotReady
 from services.mllm.domain import Example, Memory, MemoryUse, ReplyRecord, Utterance
 from tests.fake_voters import FakeLead
-from tests.fakes import Gate
+from tests.fakes import Gate, fail
 from tests.mllm_service import INVALID, emotion, example, order
 from tests.serving import CallLog, refused
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub
 
 
-async def test_the_reply_comes_sentence_by_sentence_and_the_record_last(stub: "Stub", lead: FakeLead) -> None:
+async def test_the_card_comes_first_then_sentence_by_sentence_and_the_record_last(stub: "Stub", lead: FakeLead) -> None:
     lead.record = ReplyRecord("exemplar", 4, ("echo: I lost my job.", "role: As a user, I"))
     parts = [part async for part in stub.WriteReply(order())]
-    assert [part.sentence for part in parts[:-1]] == list(lead.sentences)
-    assert parts[-1].record.card.backend == "fake"
+    assert parts[0].card == (await stub.GetModel(pb.GetModelRequest())).card
+    assert [part.sentence for part in parts[1:-1]] == list(lead.sentences)
+    assert parts[-1].record.card == parts[0].card
     parts[-1].record.ClearField("card")
     assert parts[-1].record == pb.ReplyRecord(
         degraded="exemplar", candidates=4, rejected=["echo: I lost my job.", "role: As a user, I"]
@@ -32,11 +34,18 @@ async def test_the_reply_comes_sentence_by_sentence_and_the_record_last(stub: "S
 async def test_a_sentence_is_sent_before_the_next_is_written(stub: "Stub", lead: FakeLead) -> None:
     lead.before = gate = Gate("record")
     call = stub.WriteReply(order())
+    assert cast("pb.WriteReplyResponse", await call.read()).HasField("card")
     sentences = [cast("pb.WriteReplyResponse", await call.read()).sentence for _ in lead.sentences]
     assert sentences == list(lead.sentences)
     gate.open()
     assert cast("pb.WriteReplyResponse", await call.read()).record.candidates == 3
     assert await call.read() is grpc.aio.EOF
+
+
+async def test_nothing_is_sent_before_the_model_has_written_something(stub: "Stub", lead: FakeLead) -> None:
+    lead.before = fail(NotReady("the model is gone"))
+    with refused(grpc.StatusCode.UNAVAILABLE, "the model is gone"):
+        await stub.WriteReply(order()).read()
 
 
 async def test_the_writer_gets_the_whole_order(stub: "Stub", lead: FakeLead) -> None:

@@ -69,6 +69,7 @@ async def test_the_model_gets_the_whole_message_and_its_vote_comes_back(stub: "S
     assert (list(answer.saw), answer.parse, answer.abstained) == ([common.MODALITY_TEXT], "scored", "")
     assert answer.distribution["lonely"] == pytest.approx(0.3)
     assert sum(answer.distribution.values()) == pytest.approx(1)
+    assert answer.card == (await stub.GetModel(pb.GetModelRequest())).card
 
 
 async def test_a_vote_over_classes_is_spread_over_all_labels_and_says_its_level(

@@ -52,7 +52,9 @@ async def test_sentences_are_spoken_in_pieces_whose_times_count_from_the_start_o
 ) -> None:
     texts = ["I am sorry.", "Tell me. Please."]
     first, *parts = await speak(stub, header(), *reference(), *map(sentence, texts))
+    model = await stub.GetModel(pb.GetModelRequest())
     assert first.ready.fit_s > 0
+    assert (first.ready.card, first.ready.sample_rate_hz) == (model.card, model.sample_rate_hz)
     kinds = [part.WhichOneof("part") for part in parts]
     assert kinds == ["chunk", "chunk", "sentence_end", "chunk", "chunk", "chunk", "chunk", "sentence_end"]
     ends = [part.sentence_end for part in parts if part.HasField("sentence_end")]

@@ -91,9 +91,10 @@ async def test_a_caller_with_another_wheel_is_refused(stub: "Stub", digest: str,
 
 
 async def test_a_face_that_votes_ahead_is_stopped_when_the_message_turns_out_wrong(
-    stub: "Stub", cast: Cast, calls: CallLog
+    panel: Panel, cast: Cast, calls: CallLog
 ) -> None:
     cast.face.card = replace(cast.face.card, perceives=frozenset({Modality.VIDEO}))
+    stub = await panel.start()
     cast.face.before = gate = Gate("predict")
     clip = film()
     call = stub.Understand(timeout=60)

@@ -36,11 +36,13 @@ def order(**changes: object) -> pb.WriteReplyRequest:
 async def test_the_lead_writes_the_reply_sentence_by_sentence(stub: "Stub", cast: Cast) -> None:
     cast.lead.before = gate = Gate("record")
     call = stub.WriteReply(order(), timeout=20)
+    card = typed("pb.WriteReplyResponse", await call.read()).card
+    assert (card.backend, card.model) == ("lead", "fake voter")
     for sentence in cast.lead.sentences:  # they come while the model still works
         assert typed("pb.WriteReplyResponse", await call.read()).sentence == sentence
     gate.open()
     record = typed("pb.WriteReplyResponse", await call.read()).record
-    assert record.card.backend == "lead"
+    assert record.card == card
     record.ClearField("card")
     assert record == mllm.ReplyRecord(candidates=3, rejected=["echo: I lost my job."])
     assert await call.read() is grpc.aio.EOF

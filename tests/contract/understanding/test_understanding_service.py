@@ -162,9 +162,10 @@ async def test_speech_is_transcribed_while_the_context_is_still_being_recalled(s
 
 
 async def test_the_face_votes_while_the_words_are_still_being_transcribed(
-    stub: "Stub", cast: Cast, calls: CallLog
+    panel: Panel, cast: Cast, calls: CallLog
 ) -> None:
     cast.face.card = replace(cast.face.card, perceives=frozenset({Modality.VIDEO}))
+    stub = await panel.start()
     cast.lead.before = gate = Gate("transcribe")
     clip = film()
     call = stub.Understand(iter([header(video=len(clip), seed=7), video(clip), context()]), timeout=20)

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from e3rg.common.v1 import common_pb2 as common
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2 as video
@@ -68,7 +69,8 @@ class Camera:
         left_s: Tells how many seconds the turn may still take.
         lowered: Is told why a lower tier is used than was wished.
         uneven: Is told why the motion may jump: a replica was lost.
-        keep: Is given the rigged face, at most once, when a replica had to rig it: it spares that in later films.
+        keep: Gets the digest of the model and the rigged face, at most once, when a replica had to rig it.
+        served: Gets the card of the model that renders, as often as a replica begins.
     """
 
     def __init__(
@@ -80,7 +82,8 @@ class Camera:
         left_s: Callable[[], float],
         lowered: Callable[[str], None],
         uneven: Callable[[str], None],
-        keep: Callable[[bytes], None] = lambda _: None,
+        keep: Callable[[str, bytes], None] = lambda *_: None,
+        served: Callable[[common.ModelCard], None] = lambda _: None,
     ) -> None:
         self._stage = stage
         self._model = model
@@ -89,7 +92,7 @@ class Camera:
         self._left_s = left_s
         self._lowered = lowered
         self._uneven = uneven
-        self._keep = keep
+        self._keep, self._served = keep, served
         self._rigged = b""
         self._takes: list[_Take] = []
         self._lost: tuple[Segment, ServiceError] | None = None
@@ -136,6 +139,7 @@ class Camera:
         parts = self._stage.animate(to_animate(known, self._wish, rest, frame))
         async with aclosing(watched("video", parts, self._idle_s, lambda: speech.last_s)) as answers:
             ready = await _accepted(answers)
+            self._served(ready.card)
             if not frame:
                 self._tell(ready.quality, self._wish, "the reply")
             head = pb.VideoChunk()
@@ -225,6 +229,7 @@ class Camera:
         try:
             async with aclosing(watched("video", parts, self._idle_s, lambda: asked_s)) as answers:
                 ready = await _accepted(answers)
+                self._served(ready.card)
                 if choice.replica:
                     choice.replica.promised(ready.backlog_s + ready.cost_s)
                 if not take.accepted.done():
@@ -253,7 +258,7 @@ class Camera:
                 rigged += answer.rigged
             elif rigged and not self._rigged:
                 self._rigged = bytes(rigged)
-                self._keep(self._rigged)
+                self._keep(ready.card.digest, self._rigged)
             if answer.HasField("chunk"):
                 head.content = answer.chunk
                 yield head

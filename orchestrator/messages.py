@@ -27,6 +27,8 @@ async def to_understand(
     ontology_hash: str,
     media: AsyncIterator[pb.RespondRequest],
     history: Callable[[], Awaitable[list[common.Utterance]]],
+    variants: Iterable[understanding.VoterVariant] = (),
+    variants_version: int = 0,
 ) -> AsyncIterator[understanding.UnderstandRequest]:
     """Hands the message on as it arrives, and what was said before once that is recalled.
 
@@ -40,6 +42,8 @@ async def to_understand(
             video_size_bytes=header.video_size_bytes,
             ontology_hash=ontology_hash,
             seed=header.seed,
+            variants=variants,
+            variants_version=variants_version,
         )
     )
     async for part in media:

@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
@@ -17,29 +16,23 @@ from e3rg.understanding.v1 import understanding_pb2 as understanding
 from e3rg.video.v1 import video_pb2 as video
 from emotions import Wheel
 from orchestrator.delivery import Capabilities, check_quality, check_wishes, decide_delivery
-from orchestrator.filming import Camera
-from orchestrator.flow import Flow, watched
-from orchestrator.keeping import Keeper, models_of
+from orchestrator.keeping import Keeper, ServedBy
 from orchestrator.memory import Memory
-from orchestrator.messages import (
-    Scene,
-    Speaker,
-    portrait_of,
-    to_examples,
-    to_history,
-    to_memories,
-    to_speak,
-    to_understand,
-    voices_of,
-)
+from orchestrator.messages import to_examples, to_history, to_memories, to_understand
 from orchestrator.recalling import Found, Recaller
-from orchestrator.report import Loss, Report, Timing, loss_of
-from orchestrator.resuming import speak_on
+from orchestrator.report import Loss, Report, Timing
+from orchestrator.routing import TTS, VIDEO, WRITER, Routing
+from orchestrator.speech_stage import SpeechStage
 from orchestrator.stages import Tts, Understanding, Video
+from orchestrator.turn import Turn
+from orchestrator.video_stage import VideoStage
 from services.common import rpc, tracing
 from services.common.channels import near
 from services.common.clock import now_s
 from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
+from services.common.variants.channels import VariantChannels
+from services.common.variants.choosing import Chosen
+from services.common.variants.live import LiveTable
 
 STORED_REPLIES = {
     "exemplar": "no candidate passed the gate",
@@ -52,8 +45,6 @@ FAREWELL_S = 0.5
 LAST_WORD_S = 0.25
 """Part of it for the time after the last attempt to keep something: `done` comes all the same."""
 
-Result = TypeVar("Result")
-
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -61,8 +52,8 @@ class Pipeline:
 
     understanding: Understanding
     memory: Memory
-    tts: Tts
-    video: Video
+    channels: VariantChannels
+    variants: LiveTable
     wheel: Wheel
     turn_deadline_s: float
     turn_deadline_max_s: float
@@ -70,7 +61,10 @@ class Pipeline:
     stage_idle_s: float = 20.0
 
     async def respond(
-        self, header: pb.RespondHeader, media: AsyncIterator[pb.RespondRequest]
+        self,
+        header: pb.RespondHeader,
+        media: AsyncIterator[pb.RespondRequest],
+        overrides: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[pb.RespondResponse]:
         """Yields the events of a turn as they happen. Closing this stops every stage.
 
@@ -78,7 +72,9 @@ class Pipeline:
             ServiceError: The turn cannot be answered at all.
         """
         check_wishes(header, self.wheel)
-        turn = _Turn(self, header, media)
+        routing = Routing(self.variants.current, self.channels, header, overrides or {})
+        routing.check()
+        turn = _Story(self, header, media, routing)
         running = asyncio.create_task(turn.run())
         running.add_done_callback(lambda _: turn.report.events.end())
         try:
@@ -102,33 +98,40 @@ class Pipeline:
             )
 
 
-class _Turn:
-    """One turn while it runs. Times are monotonic until they leave in an event."""
+class _Story:
+    """One turn from its request to `done`. Times are monotonic until they leave in an event."""
 
-    def __init__(self, pipeline: Pipeline, header: pb.RespondHeader, media: AsyncIterator[pb.RespondRequest]) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        header: pb.RespondHeader,
+        media: AsyncIterator[pb.RespondRequest],
+        routing: Routing,
+    ) -> None:
         self._pipeline = pipeline
         self._header = header
         self._media = media
-        self._output = header.output or pb.OUTPUT_VIDEO
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._sentences: Flow[str] = Flow()
-        self._speech: Flow[tts.SpeechChunk] = Flow()
-        self._samples = 0
-        self._rate_hz = 0
-        self._first_video_s = 0.0
-        self._cards: dict[str, common.ModelCard] = {}
-        self._face = video.GetModelResponse()
-        self._derived: list[asyncio.Task[None]] = []
         self.report = Report()
         asked_s = rpc.remaining_s()
         self._limit_s = min(pipeline.turn_deadline_s if asked_s is None else asked_s, pipeline.turn_deadline_max_s)
         self._end_s = self.report.received_s + self._limit_s
+        keeper = Keeper(pipeline.memory, header, self.report, lambda: self._left_s(LAST_WORD_S))
+        self._turn = Turn(
+            header=header,
+            output=header.output or pb.OUTPUT_VIDEO,
+            report=self.report,
+            routing=routing,
+            memory=pipeline.memory,
+            keeper=keeper,
+            left_s=self._left_s,
+            idle_s=pipeline.stage_idle_s,
+        )
+        self._learned: dict[Chosen, Sequence[Any]] = {}
         self._recaller = Recaller(pipeline.memory, header, self.report)
-        self._keeper = Keeper(pipeline.memory, header, self.report, lambda: self._left_s(LAST_WORD_S))
 
     async def run(self) -> None:
         """Lives through the turn; whatever happens, no stage is left working."""
-        with self.report.turn(self._output):
+        with self.report.turn(self._turn.output):
             await self._run()
 
     async def _run(self) -> None:
@@ -136,7 +139,7 @@ class _Turn:
             near.set(f"{self._header.tenant} {self._header.identity} {self._header.conversation}")
         try:
             async with asyncio.timeout(self._limit_s):
-                await self._story()
+                await self._tell_story()
         except TimeoutError:
             problem = f"the turn took longer than {self._limit_s:g} s"
             raise DeadlineExceeded(
@@ -144,86 +147,111 @@ class _Turn:
             ) from None
         finally:
             # In the block that measures the turn, so that every stage has ended before it.
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._turn.stop()
 
-    async def _story(self) -> None:
-        recalling = self._start(self._recall())
-        looking = self._start(self._capabilities())
+    async def _tell_story(self) -> None:
+        turn, tell = self._turn, self.report.tell
+        recalling = turn.start(self._recall())
+        reaching = turn.start(self._reach(recalling))
         if self._header.quality:
-            await looking  # a wish that the renderer cannot fulfil is refused before any work is done
-        hearing = self._start(self._understand(recalling))
+            await reaching  # a wish that the renderer cannot fulfil is refused before any work is done
+        hearing = turn.start(self._understand(recalling))
         ready = asyncio.Event()
-        searching = self._start(self._recaller.search(recalling, hearing, ready))
+        searching = turn.start(self._recaller.search(recalling, hearing, ready))
         understood = await hearing
-        recalled, capabilities = await recalling, await looking
+        recalled = await recalling
+        await reaching
         ready.set()
-        delivery = decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, capabilities)
-        self._tell(pb.RespondResponse(identity=recalled))
-        self._tell(pb.RespondResponse(understood=understood))
-        self._tell(pb.RespondResponse(delivery=delivery))
-        speaking = self._start(self._speak(recalled.identity, delivery))
-        filming = self._start(self._film(recalled.identity, delivery))
+
+        def deliver() -> pb.Delivery:
+            capabilities = self._generators.capabilities
+            return decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, capabilities)
+
+        delivery = deliver()
+        tell(pb.RespondResponse(identity=recalled))
+        tell(pb.RespondResponse(understood=understood))
+        tell(pb.RespondResponse(delivery=delivery))
+        speaking = turn.start(
+            SpeechStage(turn, lambda: self._models(TTS)[0].card.digest, deliver).run(recalled.identity)
+        )
+        filming = turn.start(VideoStage(turn, self._face, deliver).run(recalled.identity))
         text, record = await self._write(understood, recalled, await searching, delivery)
-        models = models_of(understood, self._cards)
-        remembering = self._start(self._keeper.remember(recalled, understood, text, delivery, models))
+        served = ServedBy.of(understood, turn)
+        remembering = turn.start(turn.keeper.remember(recalled, understood, text, delivery, served))
         await asyncio.gather(speaking, filming)
-        if self._derived:
+        if turn.derived:
             with self.report.stage("keep_derived"):
-                await asyncio.wait(self._derived, timeout=self._left_s())
+                await asyncio.wait(turn.derived, timeout=self._left_s())
         turn_id = await remembering
         if turn_id and self._header.keep_clips:
-            await self._keeper.keep_clips(turn_id)
-        self.report.end(self._speech.first_s, self._first_video_s)
+            await turn.keeper.keep_clips(turn_id)
+        self.report.end(turn.speech.first_s, turn.first_video_s)
         if turn_id:
-            await self._keeper.keep_timings(turn_id)
-        self._tell(
-            pb.RespondResponse(
-                done=pb.Done(
-                    text=text,
-                    record=record,
-                    trace_id=tracing.trace_id(),
-                    audio_duration_s=self._audio_s,
-                    turn=turn_id,
-                )
-            )
+            await turn.keeper.keep_outcome(turn_id, ServedBy.of(understood, turn))
+        done = pb.Done(
+            text=text, record=record, trace_id=tracing.trace_id(), audio_duration_s=turn.audio_s, turn=turn_id
         )
+        tell(pb.RespondResponse(done=done))
 
     async def _recall(self) -> memory.RecallResponse:
-        recalled = await self._recaller.recall(self._output, self._pipeline.history_turns)
+        turn = self._turn
+        recalled = await self._recaller.recall(turn.output, self._pipeline.history_turns, turn.routing.experiment)
         self._pipeline.check_wheel("memory", recalled.ontology_hash)
+        turn.routing.recalled(recalled)
         return recalled
 
-    async def _capabilities(self) -> Capabilities:
-        """Asks voice and face what they have; one that cannot be reached is dropped from the output."""
-        if self._output < pb.OUTPUT_AUDIO:
-            return Capabilities((), ())
-        with self.report.stage("models"):
-            return await self._ask_models()
+    async def _reach(self, recalling: asyncio.Task[memory.RecallResponse]) -> None:
+        """Choose voice and face, and learn what they have; one that cannot be reached is dropped from the output."""
+        turn = self._turn
+        if turn.output < pb.OUTPUT_AUDIO:
+            return
+        await recalling
+        try:
+            await self._reach_stage(TTS)
+        except ServiceError as error:
+            turn.drop("speech", error, pb.OUTPUT_TEXT)
+        if turn.output < pb.OUTPUT_VIDEO:
+            return
+        try:
+            await self._reach_stage(VIDEO)
+        except ServiceError as error:
+            turn.drop("video", error, pb.OUTPUT_AUDIO)
+        if VIDEO in turn.chosen and self._header.quality:
+            check_quality(self._header.quality, self._face().qualities)
 
-    async def _ask_models(self) -> Capabilities:
-        styles: tuple[str, ...] = ()
-        classes: tuple[str, ...] = ()
-        if self._output >= pb.OUTPUT_AUDIO:
-            try:
-                voice = await self._pipeline.tts.model()
-                self._pipeline.check_wheel("tts", voice.card.ontology_hash)
-                styles, self._rate_hz = tuple(voice.styles), voice.sample_rate_hz
-                self._cards["tts"] = voice.card
-            except ServiceError as error:
-                self._drop("speech", error, pb.OUTPUT_TEXT)
-        if self._output >= pb.OUTPUT_VIDEO:
-            try:
-                face = await self._pipeline.video.model()
-                self._pipeline.check_wheel("video", face.card.ontology_hash)
-                classes, self._face = tuple(face.face_classes), face
-                self._cards["video"] = face.card
-            except ServiceError as error:
-                self._drop("video", error, pb.OUTPUT_AUDIO)
-        if classes and self._header.quality:
-            check_quality(self._header.quality, self._face.qualities)
-        return Capabilities(styles, classes)
+    async def _reach_stage(self, stage: str) -> None:
+        turn = self._turn
+        wanted = turn.routing.choose(stage)
+        turn.chosen[stage] = await turn.routing.ready(wanted)
+        if turn.chosen[stage].variant != wanted.variant:
+            turn.tell_moved(stage, wanted.variant, "no replica of it takes calls")
+        if not self._models(stage):  # Replicas of an older release say nothing by themselves.
+            service = Tts(turn.channel(TTS)) if stage == TTS else Video(turn.channel(VIDEO))
+            self._learned[turn.chosen[stage]] = [await service.model()]
+        for model in self._models(stage):
+            self._pipeline.check_wheel(stage, model.card.ontology_hash)
+
+    def _models(self, stage: str) -> Sequence[Any]:
+        """Return what the replicas of the variant that serves a stage say of their models; empty without output."""
+        if stage not in self._turn.chosen:
+            return ()
+        chosen = self._turn.chosen[stage]
+        if chosen not in self._learned:
+            kind = tts.GetModelResponse if stage == TTS else video.GetModelResponse
+            if not (models := self._turn.channel(stage).replicas.models(kind)):
+                return ()
+            self._learned[chosen] = models
+        return self._learned[chosen]
+
+    def _face(self) -> video.GetModelResponse:
+        return next(iter(self._models(VIDEO)), video.GetModelResponse())
+
+    def _capabilities(self) -> Capabilities:
+        """Return what voice and face have that serve now; nothing of one that was dropped."""
+        output = self._turn.output
+        styles = [voice.styles for voice in self._models(TTS)] if output >= pb.OUTPUT_AUDIO else []
+        classes = self._face().face_classes if output >= pb.OUTPUT_VIDEO else ()
+        return Capabilities(_in_all(styles), tuple(classes))
 
     async def _understand(self, recalling: asyncio.Task[memory.RecallResponse]) -> understanding.UnderstandResponse:
         asked_s = 0.0
@@ -235,7 +263,10 @@ class _Turn:
             asked_s = now_s()
             return to_history(turns)
 
-        parts = to_understand(self._header, self._pipeline.wheel.digest, self._media, history)
+        routing = self._turn.routing
+        parts = to_understand(
+            self._header, self._pipeline.wheel.digest, self._media, history, routing.voters(), routing.table.version
+        )
         with self.report.stage("vote", "panel") as vote:
             understood = await self._pipeline.understanding.understand(parts)
             start_s = self.report.received_s
@@ -257,7 +288,7 @@ class _Turn:
         sentences: list[str] = []
         record = mllm.ReplyRecord()
         if found.turns.hits:
-            self._tell(pb.RespondResponse(recalled=found.turns))
+            self.report.tell(pb.RespondResponse(recalled=found.turns))
         order = mllm.WriteReplyRequest(
             text=understood.text,
             history=to_history(recalled.turns),
@@ -268,112 +299,53 @@ class _Turn:
             memories=to_memories(found.turns.hits, time.time()),
             examples=to_examples(found.examples.hits),
         )
-        with self.report.stage("reply", made=self._sentences) as timing:
+        with self.report.stage("reply", made=self._turn.sentences) as timing:
             try:
-                async with aclosing(self._pipeline.understanding.write_reply(order)) as parts:
-                    async for part in parts:
-                        if part.WhichOneof("part") == "record":
-                            record = part.record
-                            continue
-                        sentences.append(part.sentence)
-                        self._sentences.put(part.sentence)
-                        self._tell(pb.RespondResponse(text=pb.TextDelta(sentence=part.sentence)))
+                await self._write_all(order, sentences, record, timing)
             except ServiceError as error:
                 if not sentences:
                     raise
                 timing.outcome = "failed"
                 self.report.degrade("reply", Loss.REPLY_REST, str(error))
             finally:
-                timing.model = record.card.backend
-                self._sentences.end()
+                self._turn.sentences.end()
         if record.degraded:
             reason = STORED_REPLIES.get(record.degraded, "the writer does not say why")
             self.report.degrade("reply", Loss.OWN_WORDS, f"{record.degraded}: {reason}")
         return " ".join(sentences), record
 
-    async def _speak(self, identity: identities.Identity, delivery: pb.Delivery) -> None:
-        if self._output < pb.OUTPUT_AUDIO:
-            return
-        try:
-            card = self._cards["tts"]
-            with self.report.stage("speech", card.backend, self._sentences, self._speech, lambda: self._audio_s):
-                await self._speak_all(identity, delivery, card.digest)
-        except ServiceError as error:
-            self._drop("speech", error, pb.OUTPUT_TEXT)
-        finally:
-            self._speech.end()
-
-    async def _speak_all(self, identity: identities.Identity, delivery: pb.Delivery, model_digest: str) -> None:
-        digests = voices_of(identity)
-        recordings = {digest: await self._reference(identity, digest) for digest in digests}
-        fitted = await self._pipeline.memory.derived(self._header.tenant, identity, digests, model_digest)
-        speaker = Speaker(identity.profile, recordings, fitted)
-
-        def speak(sentences: AsyncIterator[str]) -> AsyncGenerator[tts.SpeakResponse]:
-            return self._pipeline.tts.speak(to_speak(speaker, delivery, sentences))
-
-        spoken = speak_on(speak, aiter(self._sentences))
-        idle_s = self._pipeline.stage_idle_s
-        async with aclosing(watched("tts", spoken, idle_s, lambda: self._sentences.last_s)) as parts:
-            async for part in parts:
-                if part.WhichOneof("part") == "chunk":
-                    self._hand_on(part.chunk)
-                elif part.ready.fitted:
-                    self._keep_derived(identity, digests, model_digest, part.ready.fitted)
-
-    def _hand_on(self, chunk: tts.SpeechChunk) -> None:
-        self._samples += len(chunk.samples) // 2
-        self._speech.put(chunk)
-        self._keeper.hear(chunk.samples, chunk.sample_rate_hz)
-        audio = pb.AudioChunk(samples=chunk.samples, sample_rate_hz=chunk.sample_rate_hz, phonemes=chunk.phonemes)
-        self._tell(pb.RespondResponse(audio=audio))
-
-    async def _film(self, identity: identities.Identity, delivery: pb.Delivery) -> None:
-        if self._output < pb.OUTPUT_VIDEO:
-            return
-        try:
-            card = self._cards["video"]
-            with self.report.stage("video", card.backend, self._speech, media_s=lambda: self._audio_s) as timing:
-                await self._film_all(identity, delivery, card.digest, timing)
-        except ServiceError as error:
-            self._drop("video", error, pb.OUTPUT_AUDIO)
-
-    async def _film_all(
-        self, identity: identities.Identity, delivery: pb.Delivery, model_digest: str, timing: Timing
+    async def _write_all(
+        self, order: mllm.WriteReplyRequest, sentences: list[str], record: mllm.ReplyRecord, timing: Timing
     ) -> None:
-        digest, wish = portrait_of(identity), self._header.quality
-        portrait = await self._reference(identity, digest)
-        rigged = await self._pipeline.memory.derived(self._header.tenant, identity, [digest], model_digest)
-        lowered = Loss.WISHED_QUALITY if wish else Loss.BEST_QUALITY
-        camera = Camera(
-            self._pipeline.video,
-            self._face,
-            wish,
-            self._pipeline.stage_idle_s,
-            self._left_s,
-            lambda why: self.report.degrade("video", lowered, why),
-            lambda why: self.report.degrade("video", Loss.EVEN_MOTION, why),
-            lambda face: self._keep_derived(identity, [digest], model_digest, face),
-        )
-        scene = Scene(delivery, portrait, digest, self._rate_hz, self._header.seed, rigged)
-        async with aclosing(camera.film(scene, self._speech)) as chunks:
-            async for chunk in chunks:
-                if not self._samples:
-                    timing.outcome = "cancelled"
-                    return  # the voice failed before its first sound: there is nothing to film
-                timing.first_s = self._first_video_s = self._first_video_s or now_s()
-                self._keeper.see(chunk.content)
-                self._tell(pb.RespondResponse(video=chunk))
+        """Have the reply written; by the control when the variant of the turn fails before its first sentence."""
+        turn = self._turn
+        turn.chosen[WRITER] = turn.routing.choose(WRITER)
+        while True:
+            timing.variant = turn.chosen[WRITER].variant
+            request = understanding.WriteReplyRequest(
+                reply=order, variant=timing.variant, variants_version=turn.routing.table.version
+            )
+            try:
+                async with aclosing(self._pipeline.understanding.write_reply(request)) as parts:
+                    async for part in parts:
+                        self._take(part, sentences, record, timing)
+                return
+            except ServiceError as error:
+                if sentences or not turn.move(WRITER, error, timing):
+                    raise
 
-    async def _reference(self, identity: identities.Identity, digest: str) -> bytes:
-        return await self._pipeline.memory.reference(self._header.tenant, identity, digest)
-
-    def _keep_derived(
-        self, identity: identities.Identity, digests: Sequence[str], model_digest: str, content: bytes
+    def _take(
+        self, part: understanding.WriteReplyResponse, sentences: list[str], record: mllm.ReplyRecord, timing: Timing
     ) -> None:
-        """Keeps what a model derived, beside what else runs, so that no replica derives it again."""
-        keeping = self._pipeline.memory.keep_derived(self._header.tenant, identity, digests, model_digest, content)
-        self._derived.append(self._start(keeping))
+        match part.WhichOneof("part"):
+            case "card":
+                self._turn.is_served(WRITER, part.card, timing)
+            case "record":
+                record.CopyFrom(part.record)
+            case _:
+                sentences.append(part.sentence)
+                self._turn.sentences.put(part.sentence)
+                self.report.tell(pb.RespondResponse(text=pb.TextDelta(sentence=part.sentence)))
 
     def _left_s(self, farewell_s: float = FAREWELL_S) -> float:
         """Return the seconds that a stage may still take so that the turn can end in time, its loss included."""
@@ -381,24 +353,7 @@ class _Turn:
         remaining_s = rpc.remaining_s()
         return max(0.0, (allowed_s if remaining_s is None else min(allowed_s, remaining_s)) - farewell_s)
 
-    @property
-    def _audio_s(self) -> float:
-        """Seconds of speech so far."""
-        return self._samples / self._rate_hz if self._rate_hz else 0.0
 
-    def _start(self, coroutine: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        return task
-
-    def _tell(self, event: pb.RespondResponse) -> None:
-        self.report.tell(event)
-
-    def _drop(self, stage: str, error: ServiceError, output: pb.Output) -> None:
-        """Goes on with less output; but a service with another wheel is a fault of the deployment, not of the turn."""
-        if isinstance(error, FailedPrecondition):
-            raise error
-        has_begun = self._first_video_s if stage == "video" else self._samples
-        loss = loss_of(stage, bool(has_begun), self._output)
-        self._output = min(self._output, output)
-        self.report.degrade(stage, loss, str(error))
+def _in_all(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the names that are in all lists, in the order of the first."""
+    return tuple(name for name in lists[0] if all(name in each for each in lists)) if lists else ()

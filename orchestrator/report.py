@@ -42,6 +42,7 @@ class Loss(Enum):
     SPEECH_RECORDING = "the recording of the speech"
     VIDEO_RECORDING = "the recording of the film"
     LAST_TIMINGS = "how long the last stages took"
+    VARIANT = "the variant that was chosen"
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Timing:
         first_s: When its first result came; 0 before, or where it has a single one.
         media_s: Seconds of speech or video that it made.
         model: Name of the back-end.
+        variant: Variant of the stage.
         outcome: `ok`, `failed` or `cancelled`.
     """
 
@@ -60,6 +62,7 @@ class Timing:
     first_s: float = 0.0
     media_s: float = 0.0
     model: str = ""
+    variant: str = VARIANT
     outcome: str = "ok"
 
 
@@ -70,14 +73,17 @@ class Report:
         events: What the caller gets.
         received_s: When the request had come whole: the times in events count from here.
         took_s: Seconds that each stage took that has ended well.
+        outcomes: Work of the stages that have ended, by stage and in order.
+        losses: Losses so far, as "stage: loss".
     """
 
     def __init__(self) -> None:
         self.events: Flow[pb.RespondResponse] = Flow()
         self.received_s = now_s()
         self.took_s: dict[str, float] = {}
+        self.outcomes: list[tuple[str, Timing]] = []
+        self.losses: list[str] = []
         self._work: list[Interval] = []
-        self._is_degraded = False
 
     def tell(self, event: pb.RespondResponse) -> None:
         """Hands an event on."""
@@ -123,14 +129,17 @@ class Report:
         end_s = end_s or now_s()
         start_s = min(timing.start_s, end_s)
         self._work.append(Interval(stage, start_s, end_s))
-        labels = (stage, timing.model, VARIANT)
+        labels = (stage, timing.model, timing.variant)
+        self.outcomes.append((stage, timing))
         observe(metrics.STAGE_SECONDS.labels(*labels, timing.outcome), end_s - start_s)
         if timing.first_s:
             observe(metrics.STAGE_FIRST_CHUNK_SECONDS.labels(*labels), timing.first_s - start_s)
             if timing.media_s:
                 factor = (end_s - timing.first_s) / timing.media_s
                 observe(metrics.STAGE_REAL_TIME_FACTOR.labels(*labels), factor)
-        tracing.add(stage, start_s, end_s, {"model": timing.model, "outcome": timing.outcome})
+        tracing.add(
+            stage, start_s, end_s, {"model": timing.model, "variant": timing.variant, "outcome": timing.outcome}
+        )
         if timing.outcome == "ok":
             self._tell_time(stage, start_s, timing.first_s, end_s)
 
@@ -141,7 +150,7 @@ class Report:
         outcome = "failed"
         try:
             yield
-            outcome = "degraded" if self._is_degraded else "ok"
+            outcome = "degraded" if self.losses else "ok"
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise
@@ -174,7 +183,7 @@ class Report:
 
     def degrade(self, stage: str, loss: Loss, reason: str) -> None:
         """Tells what the turn goes on without, and why."""
-        self._is_degraded = True
+        self.losses.append(f"{stage}: {loss.value}")
         metrics.DEGRADED.labels(stage, loss.name.lower()).inc()
         self.tell(pb.RespondResponse(degraded=pb.Degraded(stage=stage, dropped=loss.value, reason=reason)))
 

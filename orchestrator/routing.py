@@ -4,9 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-from google.protobuf.message import Message
 
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
@@ -25,20 +22,6 @@ VOTER = "mllm-"
 """Prefix of a voter's stage."""
 READY_S = 2.0
 """Time that a turn waits for a replica where none is ready, as beside a restart."""
-
-Model = TypeVar("Model", bound=Message)
-
-
-@dataclass(frozen=True)
-class Route:
-    """Variant of a stage for one turn, and where it is."""
-
-    chosen: Chosen
-    channel: BalancedChannel
-
-    def models(self, kind: type[Model]) -> list[Model]:
-        """Return the models of the replicas that take calls, as they say; those of an older release say none."""
-        return self.channel.replicas.models(kind)
 
 
 @dataclass
@@ -96,25 +79,24 @@ class Routing:
         """Tell whether there is no other variant to go to."""
         return chosen.variant == self.table.stage(chosen.stage).control
 
-    def route(self, chosen: Chosen) -> Route:
-        """Return the channel to a variant that was chosen."""
-        return Route(chosen, self.channels.of(self.table, chosen.stage, chosen.variant))
+    def channel(self, chosen: Chosen) -> BalancedChannel:
+        """Return the channel to a variant."""
+        return self.channels.of(self.table, chosen.stage, chosen.variant)
 
-    async def ready(self, chosen: Chosen) -> Route:
-        """Return the route to a variant, or to the control where no replica of it takes calls.
+    async def ready(self, chosen: Chosen) -> Chosen:
+        """Return a variant, or the control where no replica of it takes calls.
 
         Raises:
             NotReady: The control has no replica that takes calls either.
         """
-        route = self.route(chosen)
-        if not route.channel.replicas.ready and not self.is_control(chosen):
-            route = self.route(self.control(chosen.stage))
-        replicas = route.channel.replicas
+        if not self.channel(chosen).replicas.ready and not self.is_control(chosen):
+            chosen = self.control(chosen.stage)
+        replicas = self.channel(chosen).replicas
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(replicas.wait_ready(), READY_S)
         if not replicas.ready:
             raise NotReady(f"{chosen.stage}: {replicas.problem}")
-        return route
+        return chosen
 
     def voters(self) -> list[understanding.VoterVariant]:
         """Return the variants that vote, by the key alone: recall is not waited for."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 import grpc
 
-from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.tts.v1 import tts_pb2_grpc
 from e3rg.understanding.v1 import understanding_pb2 as understanding
@@ -48,11 +47,12 @@ class Understanding:
         async with clients.calling("understanding"):
             return await clients.ask_any(self._stub.Understand, parts, clients.options(STREAM_TIMEOUT_S))
 
-    async def write_reply(self, request: mllm.WriteReplyRequest) -> AsyncGenerator[understanding.WriteReplyResponse]:
+    async def write_reply(
+        self, request: understanding.WriteReplyRequest
+    ) -> AsyncGenerator[understanding.WriteReplyResponse]:
         """Has a reply written, part by part."""
         async with clients.calling("understanding"):
-            order = understanding.WriteReplyRequest(reply=request)
-            call = self._stub.WriteReply(order, **clients.options(STREAM_TIMEOUT_S))
+            call = self._stub.WriteReply(request, **clients.options(STREAM_TIMEOUT_S))
             async with aclosing(clients.responses(call)) as parts:
                 async for part in parts:
                     yield part

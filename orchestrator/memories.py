@@ -32,7 +32,9 @@ SERVICES: tuple[ServiceDescriptor, ...] = tuple(
         (turns_pb2, "TurnService"),
     )
 )
-WITHIN = frozenset({"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"})
+WITHIN = frozenset(
+    {"Recall", "Remember", "PutClip", "PutTimings", "PutScores", "SummarizeUsers", "GetDerived", "PutDerived"}
+)
 """RPCs of turns only: nobody plants from outside what an avatar remembers, or how its voice was fitted."""
 
 

@@ -25,12 +25,17 @@ TEXT_CHARS_MAX = 32_000
 """Longest text of one side of a turn: half an hour of fluent speech, transcribed."""
 ENTRIES_MAX = 32
 """Most models, variants, votes and timings of a turn, which has fewer than twenty stages."""
+SCORE_MAX = 1e12
+"""Largest absolute value of a score: sums of many stay finite."""
 FILES_MAX, ALL_BYTES_MAX = 16, 2**27
 """Most reference files of an identity, and their greatest sum."""
 DERIVED_BYTES_MAX = EMOTION_BYTES_MAX = 2**24
 CLIP_BYTES_MAX = 2**26
 BYTES_MAX = {ReferenceKind.PORTRAIT: 2**24, ReferenceKind.VOICE: 2**24, ReferenceKind.FILM: 2**26}
 
+PHASE_MAX = 2**31 - 1
+
+_HITS_PROBLEM = "{} hits; ask for 1 to 32"
 _VOTE_RECORD_BYTES_MAX, _SHOWN_CHARS_MAX = 2**16, 80
 # `\Z`, not `$`: the latter lets a trailing newline through. ASCII classes: look-alike letters are other names.
 _PATTERNS = {
@@ -38,6 +43,7 @@ _PATTERNS = {
     "a name; use 1 to 63 letters A-Z a-z, digits, hyphens": r"[A-Za-z0-9-]{1,63}\Z",
     "a SHA-256; send 64 digits 0-9 a-f": r"[0-9a-f]{64}\Z",
     "a language; use two lower-case letters of ISO 639-1, such as 'en'": r"[a-z]{2}\Z",
+    "a name; use 1 to 40 lower-case letters a-z, digits, hyphens": r"[a-z0-9-]{1,40}\Z",
     "a MIME type; write type/subtype, such as 'audio/wav'": r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}\Z",
 }
 _FORMATS = {
@@ -60,7 +66,7 @@ def _matching(what: str) -> Check:
     return check
 
 
-check_id, check_handle, check_digest, check_language, check_media_type = map(_matching, _PATTERNS)
+check_id, check_handle, check_digest, check_language, check_slug, check_media_type = map(_matching, _PATTERNS)
 
 
 def check_text(field: str, value: str, chars_max: int) -> None:
@@ -101,6 +107,11 @@ def check_count(field: str, entries: Collection[Any], most: int = ENTRIES_MAX, w
         raise TooLarge(field, f"it has {len(entries)} {what} at most {most}")
 
 
+def check_hits(hits_max: int) -> None:
+    """Check that a search which can find nothing else asks for hits."""
+    check_within("hits_max", hits_max, 1, problem=_HITS_PROBLEM)
+
+
 def check_labels(field: str, values: Collection[str]) -> None:
     """Check labels of the ontology."""
     for value in sorted(values):
@@ -137,6 +148,22 @@ def _entries(rule: Check) -> Check:
             rule(f"{field}[{name!a}]", value)
 
     return check_entries
+
+
+def check_scores(field: str, scores: Mapping[str, float]) -> None:
+    """Check automatic scores: at least one, names of the label's form, and numbers."""
+    if not scores:
+        raise InvalidRequest(field, "it is empty; name at least one score with its value")
+    check_count(field, scores)
+    for name, value in scores.items():
+        check_slug(f"{field}: name", name)
+        check_within(f"{field}[{name}]", value, -SCORE_MAX, SCORE_MAX)
+
+
+def _lines(field: str, lines: Sequence[str]) -> None:
+    check_count(field, lines)
+    for place, line in enumerate(lines):
+        check_line(f"{field}[{place}]", line)
 
 
 def _votes(field: str, votes: Sequence[Any]) -> None:
@@ -198,6 +225,9 @@ _RULES: dict[type[Any], dict[str, Check]] = {
         "votes": _votes,
         "delivery": check,
         "timings_s": check_timings,
+        "experiment": _optional(check_slug),
+        "phase": partial(check_within, least=0, most=PHASE_MAX),
+        "degraded": _lines,
     },
     domain.TurnVote: {"voter": check_line, "label": _label, "weight": _positive, "latency_s": _positive},
     domain.TurnDelivery: {
@@ -213,11 +243,17 @@ _RULES: dict[type[Any], dict[str, Check]] = {
     },
     domain.Sought: {
         "text": partial(check_text, chars_max=4000),
-        "hits_max": partial(check_within, least=1, most=32, problem="{} hits; ask for 1 to 32"),
+        "hits_max": partial(check_within, least=0, most=32, problem=_HITS_PROBLEM),
+        "examples_max": partial(check_within, least=0, most=32, problem="{} examples; ask for 1 to 32, or 0 for none"),
         "similarity_min": partial(check_within, least=-1, most=1),
         "age_max_s": _positive,
         "user_emotions": check_labels,
         "without": partial(check_count, most=1000, what="turns; name"),
+    },
+    domain.SummaryFilter: {
+        "stage": check_line,
+        "experiment": _optional(check_slug),
+        **dict.fromkeys(("from_s", "until_s"), _positive),
     },
     domain.Example: {
         **dict.fromkeys(("user_text", "reply_text"), partial(check_text, chars_max=1000)),

@@ -235,6 +235,9 @@ class Turn:
     said_at_s: float = 0.0
     clips: tuple[Clip, ...] = ()
     conversation: str = ""
+    experiment: str = ""
+    phase: int = 0
+    degraded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -262,11 +265,13 @@ class Trajectory:
 class Sought:
     """A search for what is like `text`: at least of the cosine `similarity_min`, not older than `age_max_s` (0: any).
 
+    At most `hits_max` turns, or examples where only those are searched; `examples_max` examples beside turns.
     `without` are ids of turns to leave out of `here`, the conversation that is going on; empty means the one searched.
     """
 
     text: str
     hits_max: int = 4
+    examples_max: int = 0
     similarity_min: float = 0.0
     age_max_s: float = 0.0
     user_emotions: frozenset[str] = frozenset()
@@ -302,11 +307,20 @@ class ExampleHit:
 
 
 @dataclass(frozen=True)
+class Found:
+    """The turns and examples that a search found, the most similar first."""
+
+    hits: tuple[Hit, ...] = ()
+    examples: tuple[ExampleHit, ...] = ()
+
+
+@dataclass(frozen=True)
 class Recollection:
     """An identity with the last turns of a conversation, oldest first.
 
-    `stale_s` is above 0 when the database is away: the age of what is told. `person_generation` tells a user from an
-    earlier one of the same name; it is empty for a user who is not known yet.
+    `variants` served the conversation's last turn, `assigned` the user's first turn of the experiment. `stale_s` is
+    above 0 when the database is away: the age of what is told. `person_generation` tells a user from an earlier one of
+    the same name; it is empty for a user who is not known yet.
     """
 
     identity: Identity
@@ -316,6 +330,8 @@ class Recollection:
     stale_s: float = 0.0
     person_generation: str = ""
     ontology_hash: str = ""
+    variants: dict[str, str] = field(default_factory=dict)
+    assigned: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -381,12 +397,13 @@ class Rating:
 
 @dataclass(frozen=True)
 class TurnRecord:
-    """A turn with its identity, its user and its ratings."""
+    """A turn with its identity, its user, its ratings and its automatic scores by name."""
 
     turn: Turn
     identity: str
     user: str
     ratings: tuple[Rating, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 class TurnOrder(StrEnum):
@@ -419,3 +436,37 @@ class TurnFilter:
     stage: str = ""
     variant: str = ""
     text: str = ""
+
+
+@dataclass(frozen=True)
+class SummaryFilter:
+    """Filter of turns that are summarised by user and variant of `stage`; see the request."""
+
+    stage: str
+    experiment: str = ""
+    from_s: float = 0.0
+    until_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of so many values."""
+
+    sum: float = 0.0
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class UserSummary:
+    """The turns of a user with a variant; see the message of the same name."""
+
+    user: str
+    variant: str
+    phase: int
+    variants_seen: int
+    turns: int
+    conversations: int
+    degraded_turns: int
+    rating: Total
+    timings_s: dict[str, Total]
+    scores: dict[str, Total]

@@ -20,6 +20,8 @@ from services.memory.repositories.identities import Identities
 from services.memory.repositories.references import References
 from services.memory.repositories.research import Research
 from services.memory.repositories.retention import Retentions
+from services.memory.repositories.summaries import Summaries
+from services.memory.retrieval import Retrieval
 from services.memory.s3 import S3Blobs
 from services.memory.search import Searcher
 from services.memory.settings import DatabaseSettings, MemorySettings
@@ -54,11 +56,13 @@ class Memory:
         self.references = References(storage, self.identities, cache_bytes, keep_s)
         self.conversations = Conversations(storage, self.identities, self.embedding, self.searcher)
         self.examples = Examples(storage, self.identities, self.embedding, self.searcher)
+        self.retrieval = Retrieval(self.conversations, self.examples)
         self.recaller = Recaller(storage, self.identities, self.references, keep_s)
         self.retentions = Retentions(storage)
         self.erasure = Erasure(storage, [each.id for each in ready], keep_s, self._drop)
         self.archive = Archive(self.conversations, self.examples, self.erasure.drain)
         self.research = Research(storage, self.conversations, settings.pseudonym_key)
+        self.summaries = Summaries(storage)
         caches = self.embedding.cache, self.searcher.cache, self.identities.cache, self.references.cache
         self._expiring = [cache.expire for cache in (*caches, self.recaller.identities, self.recaller.turns)]
 

@@ -27,7 +27,10 @@ def sent(kind: type[Sent], value: object) -> Sent:
             continue
         if nested and isinstance(item, tuple | list):
             item = [sent(nested, each) for each in item]
-        elif nested and not isinstance(item, dict):
+        elif nested and isinstance(item, dict):
+            valued = nested.DESCRIPTOR.fields_by_name["value"].message_type
+            item = {key: sent(GetMessageClass(valued), each) if valued else each for key, each in item.items()}
+        elif nested:
             item = sent(nested, item)
         values[name] = numbers[item] if numbers else item
     return kind(**values)

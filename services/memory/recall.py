@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cachetools import TTLCache
@@ -11,7 +11,7 @@ from cachetools import TTLCache
 import emotions
 from services.common.errors import DeadlineExceeded, NotFound, NotReady
 from services.memory import metrics
-from services.memory.checks import check_id
+from services.memory.checks import check_id, check_slug
 from services.memory.consent import allowed, check_uses, require
 from services.memory.domain import BANK_DEFAULT, ConversationKey, EmotionBank, Identity, Recollection, Turn, Use
 from services.memory.repositories.conversations import HEAD, size_of, user_of
@@ -32,21 +32,31 @@ PATIENCE_S = 0.5
 """A database that does not answer for so long is stood in for by what is cached."""
 
 
+@dataclass(frozen=True)
+class _Said:
+    """The last turns of a conversation with their user's id, the last variants, and those assigned to the user."""
+
+    turns: Sequence[Turn] = ()
+    user_id: str = ""
+    variants: dict[str, str] = field(default_factory=dict)
+    assigned: dict[str, str] = field(default_factory=dict)
+
+
 class Recaller:
     """Answers Recall and GetReference; both from the cache, of `keep_s` seconds, while the database is away."""
 
     def __init__(self, storage: Storage, identities: Identities, references: References, keep_s: float) -> None:
         self._storage, self._identities, self._references = storage, identities, references
-        # By identity: when it was read, and the identity with its bank. By conversation: its turns and its user's id.
+        # By identity: when it was read, and the identity with its bank. By conversation: what was said in it.
         self.identities: TTLCache[tuple[str, str], tuple[float, Identity, EmotionBank]] = TTLCache(1000, keep_s)
-        self.turns: TTLCache[tuple[Any, ...], tuple[Sequence[Turn], str]] = TTLCache(1000, keep_s)
+        self.turns: TTLCache[tuple[Any, ...], _Said] = TTLCache(1000, keep_s)
 
     async def recall(
-        self, tenant: str, key: ConversationKey, turns_max: int, uses: Collection[str] = ()
+        self, tenant: str, key: ConversationKey, turns_max: int, uses: Collection[str] = (), experiment: str = ""
     ) -> Recollection:
-        """Return an identity with its emotion bank, the last turns of a conversation, and its mood.
+        """Return an identity with its emotion bank, the last turns of a conversation, its mood and its user's variants.
 
-        Without the permission keep_turns no turns are recalled; an empty conversation recalls none.
+        Without the permission keep_turns no turns and no variants are recalled; an empty conversation recalls no turns.
 
         Raises:
             NotFound: The identity is unknown.
@@ -54,22 +64,24 @@ class Recaller:
         """
         check_id("identity", key.identity)
         check_uses("uses", uses)
+        if experiment:
+            check_slug("experiment", experiment)
         kind, user = user_of(key) if key.user or key.conversation else ("", "")
         count = min(max(turns_max, FELT_TURNS), TURNS_MAX)
-        values = {**asdict(key), "tenant": tenant, "kind": kind, "user": user, "count": count}
+        values = {**asdict(key), "tenant": tenant, "kind": kind, "user": user, "count": count, "experiment": experiment}
         names, stale_s = (tenant, key.identity), 0.0
-        asked = names, key, count
+        asked = names, key, count, experiment
         try:
             async with _patience(names in self.identities):
                 rows = await self._storage.rows(tenant, HEAD, values)
                 if not rows:
                     raise unknown(key.identity)
                 identity, bank = await self._identity(tenant, key.identity, rows[0])
-            said = fitting([row for row in reversed(rows) if row.pk is not None], size_of)
-            turns: Sequence[Turn] = [read_as(Turn, row, conversation=key.conversation) for row in reversed(said)]
-            user_id = rows[0].user_id or ""
+            fit = fitting([row for row in reversed(rows) if row.pk is not None], size_of)
+            turns = [read_as(Turn, row, conversation=key.conversation) for row in reversed(fit)]
+            said = _Said(turns, rows[-1].user_id or "", rows[-1].last_variants or {}, rows[-1].assigned or {})
             self.identities[names] = self._storage.clock(), identity, bank
-            self.turns[asked] = turns, user_id
+            self.turns[asked] = said
         except NotFound:
             self.identities.pop(names, None)
             raise
@@ -77,14 +89,16 @@ class Recaller:
             if (cached := self.identities.get(names)) is None:
                 raise
             known_s, identity, bank = cached
-            turns, user_id = self.turns.get(asked, ([], ""))
+            said = self.turns.get(asked, _Said())
             stale_s = max(self._storage.clock() - known_s, 0.001)
             metrics.STALE_READS.inc()
         now_s = self._storage.clock()
         require(identity, uses, now_s)
-        turns = turns if Use.KEEP_TURNS in allowed(identity, now_s) else []
-        told, felt = tuple(turns[max(0, len(turns) - turns_max) :]), trajectory(turns, now_s)
-        return Recollection(identity, bank, told, felt, stale_s, user_id, emotions.load().digest)
+        if Use.KEEP_TURNS not in allowed(identity, now_s):
+            said = _Said(user_id=said.user_id)
+        told, felt = tuple(said.turns[max(0, len(said.turns) - turns_max) :]), trajectory(said.turns, now_s)
+        about = stale_s, said.user_id, emotions.load().digest, said.variants, said.assigned
+        return Recollection(identity, bank, told, felt, *about)
 
     async def reference(self, tenant: str, name: str, digest: str) -> bytes:
         """Return a reference file; see `References.file`."""
@@ -101,7 +115,7 @@ class Recaller:
         """Drop what is cached of identities and users with these ids."""
         gone = {names for names, (_, identity, _) in self.identities.items() if identity.generation in ids}
         for talk in [
-            talk for talk, (_, user_id) in self.turns.items() if (talk[0], talk[1].identity) in gone or user_id in ids
+            talk for talk, said in self.turns.items() if (talk[0], talk[1].identity) in gone or said.user_id in ids
         ]:
             self.turns.pop(talk, None)
         for names in gone:

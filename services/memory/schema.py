@@ -84,7 +84,7 @@ metadata = MetaData(
     }
 )
 
-_ID, _NAME, _DIGEST = String(32), String(63), String(64)
+_ID, _NAME, _DIGEST, _LABEL = String(32), String(63), String(64), String(40)
 _BIG = BigInteger().with_variant(Integer, "sqlite")
 _JSON = JSON().with_variant(JSONB(), "postgresql")
 _TYPES: dict[Any, TypeEngine[Any]] = {str: Text(), int: Integer(), float: Double(), bytes: LargeBinary()}
@@ -236,7 +236,11 @@ turns = _of_tenant(
     _to("conversations.id", "conversation_id", _BIG),
     _col("place", Integer),
     _col("id", _NAME),
-    *_of(domain.Turn, "id", "clips", "conversation"),
+    *_of(domain.Turn, "id", "clips", "conversation", "experiment", "phase", "degraded"),
+    # Replicas of the release before insert turns without these, during an upgrade.
+    _col("experiment", _LABEL, server_default=text("''")),
+    _col("phase", Integer, server_default="0"),
+    _col("degraded", _JSON, server_default="[]"),
     # Retention counts from here: an imported turn was said long before.
     _col("kept_at_s", Double),
     _col("are_timings_final", Boolean, server_default=false()),
@@ -244,6 +248,15 @@ turns = _of_tenant(
     UniqueConstraint("conversation_id", "place"),
     Index("ix_turns_tenant_said_at_s", "tenant", "said_at_s"),
     Index("ix_turns_tenant_kept_at_s", "tenant", "kept_at_s"),
+)
+assignments = _of_tenant(
+    "assignments",
+    # A user's first turn of an experiment: it outlives the turn's expiry, so that nobody is assigned twice.
+    _to("users.id", "user_id", primary_key=True),
+    _col("experiment", _LABEL, primary_key=True),
+    _col("variants", _JSON),
+    _col("phase", Integer),
+    Index("ix_assignments_experiment", "experiment", "user_id"),
 )
 turn_embeddings = _of_tenant(
     "turn_embeddings",
@@ -273,6 +286,12 @@ ratings = _of_tenant(
     _to("turns.pk", "turn_pk", _BIG, primary_key=True, autoincrement=False),
     _col("rater", _NAME, primary_key=True),
     *_of(domain.Rating, "rater"),
+)
+scores = _of_tenant(
+    "scores",
+    _to("turns.pk", "turn_pk", _BIG, primary_key=True, autoincrement=False),
+    _col("name", _LABEL, primary_key=True),
+    _col("value", Double),
 )
 removed_identities = _table(
     "removed_identities",

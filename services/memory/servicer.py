@@ -91,9 +91,9 @@ def _grants(grants: Any) -> tuple[domain.Grant, ...]:
 _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
     "GetStore": lambda m, r: m.store(),
     "Recall": lambda m, r: m.recaller.recall(
-        *_conversation(r), r.turns_max if r.HasField("turns_max") else TURNS_DEFAULT, tuple(r.uses)
+        *_conversation(r), r.turns_max if r.HasField("turns_max") else TURNS_DEFAULT, tuple(r.uses), r.experiment
     ),
-    "Search": lambda m, r: m.conversations.search(*_conversation(r), _sought(r)),
+    "Search": lambda m, r: m.retrieval.search(*_conversation(r), _sought(r)),
     "Remember": lambda m, r: m.conversations.remember(
         *_conversation(r), _remembered(r), r.identity_generation, r.person_generation
     ),
@@ -122,6 +122,9 @@ _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
     "CountTurns": lambda m, r: m.research.counts(
         r.tenant, _filter(r), choice(domain.TurnGroup, r, "group"), r.bucket_s
     ),
+    "PutScores": lambda m, r: m.research.put_scores(
+        r.tenant, received(domain.ConversationKey, r), r.turn, dict(r.scores)
+    ),
     "RateTurn": lambda m, r: m.research.rate(
         r.tenant, received(domain.ConversationKey, r), r.turn, received(domain.Rating, _present(r, "rating"))
     ),
@@ -137,6 +140,10 @@ _READ: dict[str, Callable[[Memory, Any], Awaitable[bytes | tuple[domain.EmotionR
 _EXPORT: dict[str, Callable[[Memory, Any], AsyncGenerator[bytes]]] = {
     "ExportIdentity": lambda m, r: m.archive.export(r.tenant, r.identity),
     "ExportTurns": lambda m, r: m.research.export(r.tenant, _filter(r)),
+}
+
+_TELL: dict[str, Callable[[Memory, Any], AsyncGenerator[list[Any]]]] = {
+    "SummarizeUsers": lambda m, r: m.summaries.users(received(domain.SummaryFilter, r)),
 }
 
 Receive = Callable[[list[Declared]], Awaitable[list[bytes]]]
@@ -238,6 +245,8 @@ class Servicer:
         codec = GetMessageClass(method.input_type).FromString, answer.SerializeToString
         if method.client_streaming:
             return grpc.stream_unary_rpc_method_handler(self._sending(method.name, answer), *codec)
+        if method.name in _TELL:
+            return grpc.unary_stream_rpc_method_handler(self._telling(method.name, answer), *codec)
         if method.server_streaming:
             return grpc.unary_stream_rpc_method_handler(self._reading(method.name, answer), *codec)
         call = _UNARY[method.name]
@@ -267,11 +276,22 @@ class Servicer:
             nested = fields[0].message_type
             values[fields[0].name] = [sent(GetMessageClass(nested), each) for each in result] if nested else result
         elif is_dataclass(result) and len(fields) > 1:
-            return sent(kind, result)
+            answered = sent(kind, result)
+            answered.MergeFrom(kind(**values))
+            return answered
         elif result is not None:
             nested = fields[0].message_type
             values[fields[0].name] = sent(GetMessageClass(nested), result) if nested else result
         return kind(**values)
+
+    def _telling(self, name: str, answer: type[Any]) -> Callable[[Any, Any], AsyncGenerator[Any]]:
+        async def tell(request: Any, context: Any) -> AsyncGenerator[Any]:
+            self._check_open()
+            async with aclosing(_TELL[name](self._memory, request)) as pages:
+                async for page in pages:
+                    yield self._answer(answer, page)
+
+        return tell
 
     def _reading(self, name: str, answer: type[Any]) -> Callable[[Any, Any], AsyncGenerator[Any]]:
         async def read(request: Any, context: Any) -> AsyncGenerator[Any]:

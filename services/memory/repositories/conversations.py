@@ -16,6 +16,7 @@ from services.memory.domain import (
     ClipKind,
     ConversationKey,
     Hit,
+    Identity,
     Sought,
     Turn,
     Use,
@@ -24,7 +25,7 @@ from services.memory.domain import (
 from services.memory.embedding import Embedding, Vectors
 from services.memory.repositories.identities import Identities
 from services.memory.repositories.pages import fitting, page_of
-from services.memory.schema import clips, conversations, identities, turn_embeddings, turns, users
+from services.memory.schema import assignments, clips, conversations, identities, turn_embeddings, turns, users
 from services.memory.search import Searcher, Wanted
 from services.memory.session import InterferedError, Session, by, read_as
 from services.memory.storage import Columns, Storage, reading, writing
@@ -44,9 +45,11 @@ _FROM = (
         (turns.c.conversation_id == conversations.c.id)
         & (turns.c.place > conversations.c.last_place - bindparam("count")),
     )
+    .outerjoin(assignments, by(assignments, user_id=users.c.id, experiment=bindparam("experiment")))
 )
+_VARIANTS = turns.c.variants.label("last_variants"), assignments.c.variants.label("assigned")
 HEAD = (
-    select(identities.c.id.label("identity_id"), identities.c.version, users.c.id.label("user_id"), *_BRIEF)
+    select(identities.c.id.label("identity_id"), identities.c.version, users.c.id.label("user_id"), *_BRIEF, *_VARIANTS)
     .select_from(_FROM)
     .where(by(identities, tenant=bindparam("tenant"), name=bindparam("identity")))
     .order_by(turns.c.place)
@@ -116,44 +119,38 @@ class Conversations:
             about = {"user_emotion": turn.user_emotion, "said_at_s": turn.said_at_s, "conversation_id": found.id}
             row = {**whose, **about, "model_digest": self.embedding.digest, "vector": vector}
             await session.add(turn_embeddings, turn_pk=pk, **row)
+            if turn.experiment:
+                first = {"experiment": turn.experiment, "variants": turn.variants, "phase": turn.phase}
+                await session.add_new(assignments, tenant=session.tenant, user_id=user_id, **first)
         await session.change(conversations, conversations.c.id == found.id, last_place=place)
 
-    async def search(self, tenant: str, key: ConversationKey, sought: Sought) -> list[Hit]:
+    async def near(
+        self, session: Session, identity: Identity, key: ConversationKey, sought: Sought, vector: Vectors
+    ) -> list[Hit]:
         """Return past turns of a user with an identity that are like a text, the most similar first.
 
         An empty conversation means all of the user's. Fewer are returned when they are very long.
         """
-        check("", sought)
         here = sought.here or key.conversation
         kind, name = user_of(replace(key, conversation=key.conversation or here))
-        if here:
-            check_handle("here", here)
-        vector = await self.embedding.of(sought.text)
-        since_s = self.storage.clock() - sought.age_max_s if sought.age_max_s else float("-inf")
-
-        async def work(session: Session) -> list[Hit]:
-            identity = await self.identities.found(session, key.identity, {Use.KEEP_TURNS})
-            known = await session.find(users, kind=kind, name=name)
-            if vector is None or known is None:
-                return []
-            mine = session.mine(conversations, identity_id=identity.generation, user_id=known.id)
-            named = select(conversations).where(mine, conversations.c.name.in_([key.conversation, here]))
-            by_name = {row.name: row for row in await session.rows(named)}
-            if key.conversation and key.conversation not in by_name:
-                return []
-            wanted = Wanted(
-                vector,
-                sought.hits_max + len(sought.without),
-                sought.similarity_min,
-                (identity.generation,),
-                by_name[key.conversation].id if key.conversation else None,
-                sought.user_emotions,
-                since_s,
-            )
-            found = await self._searcher.turns(session, known.id, wanted)
-            return await _hits(session, found, sought, by_name.get(here))
-
-        return await self.storage.read(tenant, work)
+        if (known := await session.find(users, kind=kind, name=name)) is None:
+            return []
+        mine = session.mine(conversations, identity_id=identity.generation, user_id=known.id)
+        named = select(conversations).where(mine, conversations.c.name.in_([key.conversation, here]))
+        by_name = {row.name: row for row in await session.rows(named)}
+        if key.conversation and key.conversation not in by_name:
+            return []
+        wanted = Wanted(
+            vector,
+            sought.hits_max + len(sought.without),
+            sought.similarity_min,
+            (identity.generation,),
+            by_name[key.conversation].id if key.conversation else None,
+            sought.user_emotions,
+            self.storage.clock() - sought.age_max_s if sought.age_max_s else float("-inf"),
+        )
+        found = await self._searcher.turns(session, known.id, wanted)
+        return await _hits(session, found, sought, by_name.get(here))
 
     @reading
     async def page(self, session: Session, key: ConversationKey, page_size: int, after: str) -> tuple[list[Turn], str]:
@@ -282,5 +279,5 @@ async def with_clips(session: Session, rows: Sequence[Any], conversation: str = 
 
 def size_of(row: Any) -> int:
     """Return about how much of a message the turn of a row takes."""
-    others = ("vote_record", "models", "variants", "votes", "timings_s") if "votes" in row._fields else ()
+    others = ("vote_record", "models", "variants", "votes", "timings_s", "degraded") if "votes" in row._fields else ()
     return len((row.user_text + row.reply_text).encode()) + sum(len(str(getattr(row, name))) for name in others) + 512

@@ -16,6 +16,7 @@ from services.memory.checks import check_handle, check_id, check_line
 from services.memory.domain import TENANT_READY, Audit, Erased
 from services.memory.repositories.pages import page_of
 from services.memory.schema import (
+    assignments,
     audits,
     clips,
     conversations,
@@ -30,6 +31,7 @@ from services.memory.schema import (
     reference_files,
     removed_identities,
     requests,
+    scores,
     tenants,
     turn_embeddings,
     turns,
@@ -51,7 +53,7 @@ _OWNED = {
     "emotions": emotion_references,
     "examples": examples,
 }
-_SAID = {"turns": turns, "embeddings": turn_embeddings, "ratings": ratings, "clips": clips}
+_SAID = {"turns": turns, "embeddings": turn_embeddings, "ratings": ratings, "scores": scores, "clips": clips}
 _Filters = dict[str, tuple[Table, ColumnElement[bool]]]
 
 
@@ -211,8 +213,9 @@ async def _user(session: Session, kind: str, name: str) -> _Subject:
 async def _tenant(session: Session) -> _Subject:
     if await session.find_to_delete(tenants) is None:
         raise NotFound(f"tenant {session.tenant}: nothing is there to be erased")
-    kinds = {"identities": identities, **_OWNED, "banks": emotion_banks, "users": users, "conversations": conversations}
-    filters = {kind: (table, session.mine(table)) for kind, table in {**kinds, **_SAID}.items()}
+    kinds = {"identities": identities, **_OWNED, "banks": emotion_banks, "users": users, "assignments": assignments}
+    said = {"conversations": conversations, **_SAID}
+    filters = {kind: (table, session.mine(table)) for kind, table in {**kinds, **said}.items()}
     named = (select(table.c.id).where(session.mine(table)) for table in (identities, users, examples))
     ids = await session.rows(union_all(*named))
     root = tenants, session.mine(tenants)
@@ -224,7 +227,9 @@ def _said(talks: ColumnElement[bool], theirs: ColumnElement[bool]) -> _Filters:
     of_talks = turns.c.conversation_id.in_(select(conversations.c.id).where(talks))
     of_turns = select(turns.c.pk).where(of_talks)
     said = {kind: (table, table.c.turn_pk.in_(of_turns)) for kind, table in _SAID.items() if table is not turns}
-    return {"users": (users, theirs), "conversations": (conversations, talks), "turns": (turns, of_talks), **said}
+    assigned = assignments, assignments.c.user_id.in_(select(users.c.id).where(theirs))
+    talked = {"conversations": (conversations, talks), "turns": (turns, of_talks), **said}
+    return {"users": (users, theirs), "assignments": assigned, **talked}
 
 
 def brought_back(copy: Copy) -> list[tuple[Table, ColumnElement[bool]]]:

@@ -7,7 +7,7 @@ from uuid import uuid4
 from sqlalchemy import select
 
 from services.common.errors import InvalidRequest
-from services.memory.checks import check, check_handle
+from services.memory.checks import check, check_handle, check_hits
 from services.memory.domain import Example, ExampleHit, Sought, digest_of
 from services.memory.embedding import Embedding, Vectors
 from services.memory.repositories.identities import Identities
@@ -77,24 +77,29 @@ class Examples:
     async def search(self, tenant: str, name: str, sought: Sought) -> list[ExampleHit]:
         """Return the examples whose message is most like a text, of the identity and of its tenant, nearest first."""
         check("", sought)
+        check_hits(sought.hits_max)
         vector = await self._embedding.of(sought.text)
 
         async def work(session: Session) -> list[ExampleHit]:
             owner = await self._owner(session, name)
-            if vector is None:
-                return []
-            # Twice as many: an identity may have what its tenant has too.
-            limit, owners = 2 * sought.hits_max, tuple(dict.fromkeys((owner, None)))
-            wanted = Wanted(vector, limit, sought.similarity_min, owners, labels=sought.user_emotions)
-            found = await self._searcher.examples(session, wanted)
-            ids = examples.c.id.in_([each for each, _ in found])
-            by_id = {row.id: row for row in await session.rows(select(examples).where(session.mine(examples), ids))}
-            hits: dict[str, ExampleHit] = {}
-            for each, similarity in found:
-                hits.setdefault(by_id[each].fingerprint, ExampleHit(read_as(Example, by_id[each]), similarity))
-            return list(hits.values())[: sought.hits_max]
+            return [] if vector is None else await self.near(session, owner, sought, vector, sought.hits_max)
 
         return await self.storage.read(tenant, work)
+
+    async def near(
+        self, session: Session, owner: str | None, sought: Sought, vector: Vectors, count: int
+    ) -> list[ExampleHit]:
+        """Return at most `count` examples near a text, of the owner and of its tenant, the nearest first."""
+        # Twice as many: an identity may have what its tenant has too.
+        limit, owners = 2 * count, tuple(dict.fromkeys((owner, None)))
+        wanted = Wanted(vector, limit, sought.similarity_min, owners, labels=sought.user_emotions)
+        found = await self._searcher.examples(session, wanted)
+        ids = examples.c.id.in_([each for each, _ in found])
+        by_id = {row.id: row for row in await session.rows(select(examples).where(session.mine(examples), ids))}
+        hits: dict[str, ExampleHit] = {}
+        for each, similarity in found:
+            hits.setdefault(by_id[each].fingerprint, ExampleHit(read_as(Example, by_id[each]), similarity))
+        return list(hits.values())[:count]
 
     @writing
     async def remove(self, session: Session, name: str, ids: Sequence[str]) -> int:

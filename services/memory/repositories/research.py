@@ -1,4 +1,4 @@
-"""Questions across conversations: users, conversations, turns, counts, ratings, and exports for research."""
+"""Questions across conversations: users, conversations, turns, counts, ratings, scores, and exports for research."""
 
 import csv
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, case, exists, func, literal, or_, select, tuple_
 
 from services.common.errors import AlreadyExists, FailedPrecondition, InvalidRequest
-from services.memory.checks import check, check_handle, check_within
+from services.memory.checks import check, check_handle, check_scores, check_within
 from services.memory.consent import allowed
 from services.memory.domain import (
     ConversationKey,
@@ -27,7 +27,7 @@ from services.memory.domain import (
 )
 from services.memory.repositories.conversations import Conversations, size_of, with_clips
 from services.memory.repositories.pages import page_of
-from services.memory.schema import conversations, identities, ratings, turns, users
+from services.memory.schema import conversations, identities, ratings, scores, turns, users
 from services.memory.session import Session, by, read_as
 from services.memory.settings import KEY_BYTES_MIN
 from services.memory.storage import Storage, reading, writing
@@ -137,7 +137,7 @@ class Research:
         if bucket_s:
             check_within("bucket_s", bucket_s, BUCKET_S_MIN)
         is_variant = group is TurnGroup.VARIANT
-        name = func.coalesce(_variant(wanted.stage), "") if is_variant else turns.c[str(group)]
+        name = func.coalesce(variant_of(wanted.stage), "") if is_variant else turns.c[str(group)]
         from_s = func.floor(turns.c.said_at_s / bucket_s) * bucket_s if bucket_s else literal(0.0)
         groups = from_s.label("from_s"), name.label("name")
         found = select(*groups, func.count().label("turns")).select_from(_JOINED).where(*_conditions(session, wanted))
@@ -166,6 +166,16 @@ class Research:
         rated = replace(rating, rated_at_s=self.storage.clock())
         await session.add(ratings, turn_pk=pk, **asdict(rated))
         return rated
+
+    @writing
+    async def put_scores(self, session: Session, key: ConversationKey, turn: str, values: dict[str, float]) -> None:
+        """Keep automatic scores of a turn, in place of those of the same names."""
+        check_scores("scores", values)
+        pk = await self._conversations.turn(session, key, turn, {Use.KEEP_TURNS})
+        await session.find(turns, is_locking=True, pk=pk)  # One writer at a time.
+        await session.drop(scores, scores.c.name.in_(values), turn_pk=pk)
+        for name, value in values.items():
+            await session.add(scores, turn_pk=pk, name=name, value=value)
 
     async def export(self, tenant: str, wanted: TurnFilter) -> AsyncGenerator[bytes]:
         """Yield turns that match as CSV, oldest first, of identities with the permission research_export.
@@ -214,13 +224,16 @@ class Research:
 
 
 async def _records(session: Session, rows: Sequence[Any]) -> list[TurnRecord]:
-    """Return turns with their context, clips and ratings."""
+    """Return turns with their context, clips, ratings and scores."""
     rated: dict[int, list[Rating]] = defaultdict(list)
-    of_these = select(ratings).where(ratings.c.turn_pk.in_([row.pk for row in rows]))
-    for rating in await session.rows(of_these.order_by(ratings.c.rater)):
+    scored: dict[int, dict[str, float]] = defaultdict(dict)
+    pks = [row.pk for row in rows]
+    for rating in await session.rows(select(ratings).where(ratings.c.turn_pk.in_(pks)).order_by(ratings.c.rater)):
         rated[rating.turn_pk].append(read_as(Rating, rating))
+    for score in await session.rows(select(scores).where(scores.c.turn_pk.in_(pks))):
+        scored[score.turn_pk][score.name] = score.value
     return [
-        TurnRecord(turn, row.identity, row.user, tuple(rated[row.pk]))
+        TurnRecord(turn, row.identity, row.user, tuple(rated[row.pk]), scored[row.pk])
         for turn, row in zip(await with_clips(session, rows), rows, strict=True)
     ]
 
@@ -230,8 +243,7 @@ def _conditions(session: Session, wanted: TurnFilter) -> list[ColumnElement[bool
     check("filter", wanted)
     if wanted.variant and not wanted.stage:
         raise InvalidRequest("filter.stage", "missing; name the stage of filter.variant")
-    until_s = math.nextafter(wanted.until_s or 1e12, 0)
-    found = [session.mine(turns), identities.c.name.is_not(None), turns.c.said_at_s.between(wanted.from_s, until_s)]
+    found = [session.mine(turns), identities.c.name.is_not(None), is_said(wanted.from_s, wanted.until_s)]
     if wanted.identity:
         found.append(identities.c.name == wanted.identity)
     if wanted.user:
@@ -243,14 +255,20 @@ def _conditions(session: Session, wanted: TurnFilter) -> list[ColumnElement[bool
     if wanted.reply_emotions:
         found.append(turns.c.reply_emotion.in_(wanted.reply_emotions))
     if wanted.variant:
-        found.append(_variant(wanted.stage) == wanted.variant)
+        found.append(variant_of(wanted.stage) == wanted.variant)
     if wanted.text:
         said = (column.icontains(wanted.text, autoescape=True) for column in (turns.c.user_text, turns.c.reply_text))
         found.append(or_(*said))
     return found
 
 
-def _variant(stage: str) -> ColumnElement[str]:
+def is_said(from_s: float, until_s: float) -> ColumnElement[bool]:
+    """Return the condition for turns kept from one time until before another, 0 for none."""
+    return turns.c.said_at_s.between(from_s, math.nextafter(until_s or 1e12, 0))
+
+
+def variant_of(stage: str) -> ColumnElement[str]:
+    """Return the expression for a turn's variant of a stage."""
     found: ColumnElement[str] = turns.c.variants[stage].as_string()
     return found
 

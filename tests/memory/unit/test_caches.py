@@ -54,7 +54,7 @@ async def opened(folder: Path, clock: Callable[[], float] | None = None, **chang
         said = Said("turn-1", "engines", "sad", "so", "caring")
         talk = ConversationKey("ada", "bob", "talk")
         await memory.conversations.remember(TENANT, talk, said)
-        await memory.conversations.search(TENANT, replace(talk, conversation=""), Sought("engines"))
+        await memory.retrieval.search(TENANT, replace(talk, conversation=""), Sought("engines"))
         await memory.recaller.recall(TENANT, talk, 4)
         for reference in added.references:
             await memory.recaller.reference(TENANT, "ada", reference.digest)

@@ -1,4 +1,5 @@
 from e3rg.common.v1 import common_pb2 as _common_pb2
+from e3rg.memory.v1 import exemplars_pb2 as _exemplars_pb2
 from e3rg.memory.v1 import identities_pb2 as _identities_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -204,7 +205,7 @@ class RecallResponse(_message.Message):
     def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ..., person_generation: _Optional[str] = ..., damaged: _Optional[_Iterable[str]] = ..., variants: _Optional[_Mapping[str, str]] = ..., assigned: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("tenant", "identity", "person", "conversation", "text", "hits_max", "similarity_min", "age_max_s", "user_emotions", "without", "here")
+    __slots__ = ("tenant", "identity", "person", "conversation", "text", "hits_max", "similarity_min", "age_max_s", "user_emotions", "without", "here", "examples_max")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     PERSON_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +217,7 @@ class SearchRequest(_message.Message):
     USER_EMOTIONS_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_FIELD_NUMBER: _ClassVar[int]
     HERE_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_MAX_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     identity: str
     person: str
@@ -227,7 +229,8 @@ class SearchRequest(_message.Message):
     user_emotions: _containers.RepeatedScalarFieldContainer[str]
     without: _containers.RepeatedScalarFieldContainer[str]
     here: str
-    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., text: _Optional[str] = ..., hits_max: _Optional[int] = ..., similarity_min: _Optional[float] = ..., age_max_s: _Optional[float] = ..., user_emotions: _Optional[_Iterable[str]] = ..., without: _Optional[_Iterable[str]] = ..., here: _Optional[str] = ...) -> None: ...
+    examples_max: int
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., text: _Optional[str] = ..., hits_max: _Optional[int] = ..., similarity_min: _Optional[float] = ..., age_max_s: _Optional[float] = ..., user_emotions: _Optional[_Iterable[str]] = ..., without: _Optional[_Iterable[str]] = ..., here: _Optional[str] = ..., examples_max: _Optional[int] = ...) -> None: ...
 
 class Hit(_message.Message):
     __slots__ = ("turn", "similarity", "turns_ago")
@@ -240,12 +243,14 @@ class Hit(_message.Message):
     def __init__(self, turn: _Optional[_Union[Turn, _Mapping]] = ..., similarity: _Optional[float] = ..., turns_ago: _Optional[int] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("hits", "model_digest")
+    __slots__ = ("hits", "model_digest", "examples")
     HITS_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[Hit]
     model_digest: str
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model_digest: _Optional[str] = ...) -> None: ...
+    examples: _containers.RepeatedCompositeFieldContainer[_exemplars_pb2.ExemplarHit]
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., model_digest: _Optional[str] = ..., examples: _Optional[_Iterable[_Union[_exemplars_pb2.ExemplarHit, _Mapping]]] = ...) -> None: ...
 
 class RememberRequest(_message.Message):
     __slots__ = ("tenant", "identity", "conversation", "turn", "person", "identity_generation", "person_generation")

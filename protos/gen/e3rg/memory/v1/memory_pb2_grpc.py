@@ -110,9 +110,10 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Search(self, request, context):
-        """Finds past turns of the same person with the same identity that are like a text.
+        """Finds past turns of the same person with the same identity that are like a text, and examples of answers to such.
 
-        Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns.
+        Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns, unless examples
+        are asked for as well: then those come without turns.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -48,9 +48,10 @@ class MemoryServiceStub:
         e3rg.memory.v1.memory_pb2.SearchRequest,
         e3rg.memory.v1.memory_pb2.SearchResponse,
     ]
-    """Finds past turns of the same person with the same identity that are like a text.
+    """Finds past turns of the same person with the same identity that are like a text, and examples of answers to such.
 
-    Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns.
+    Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns, unless examples
+    are asked for as well: then those come without turns.
     """
 
     Remember: grpc.UnaryUnaryMultiCallable[
@@ -129,9 +130,10 @@ class MemoryServiceAsyncStub:
         e3rg.memory.v1.memory_pb2.SearchRequest,
         e3rg.memory.v1.memory_pb2.SearchResponse,
     ]
-    """Finds past turns of the same person with the same identity that are like a text.
+    """Finds past turns of the same person with the same identity that are like a text, and examples of answers to such.
 
-    Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns.
+    Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns, unless examples
+    are asked for as well: then those come without turns.
     """
 
     Remember: grpc.aio.UnaryUnaryMultiCallable[
@@ -216,9 +218,10 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
         request: e3rg.memory.v1.memory_pb2.SearchRequest,
         context: _ServicerContext,
     ) -> typing.Union[e3rg.memory.v1.memory_pb2.SearchResponse, collections.abc.Awaitable[e3rg.memory.v1.memory_pb2.SearchResponse]]:
-        """Finds past turns of the same person with the same identity that are like a text.
+        """Finds past turns of the same person with the same identity that are like a text, and examples of answers to such.
 
-        Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns.
+        Errors: NOT_FOUND when the identity is unknown; FAILED_PRECONDITION without consent to keep_turns, unless examples
+        are asked for as well: then those come without turns.
         """
 
     @abc.abstractmethod

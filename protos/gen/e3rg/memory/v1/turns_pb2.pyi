@@ -138,16 +138,25 @@ class QueryTurnsRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., filter: _Optional[_Union[TurnFilter, _Mapping]] = ..., order: _Optional[_Union[TurnOrder, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class TurnRecord(_message.Message):
-    __slots__ = ("turn", "identity", "user", "ratings")
+    __slots__ = ("turn", "identity", "user", "ratings", "scores")
+    class ScoresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     TURN_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     RATINGS_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
     turn: _memory_pb2.Turn
     identity: str
     user: str
     ratings: _containers.RepeatedCompositeFieldContainer[Rating]
-    def __init__(self, turn: _Optional[_Union[_memory_pb2.Turn, _Mapping]] = ..., identity: _Optional[str] = ..., user: _Optional[str] = ..., ratings: _Optional[_Iterable[_Union[Rating, _Mapping]]] = ...) -> None: ...
+    scores: _containers.ScalarMap[str, float]
+    def __init__(self, turn: _Optional[_Union[_memory_pb2.Turn, _Mapping]] = ..., identity: _Optional[str] = ..., user: _Optional[str] = ..., ratings: _Optional[_Iterable[_Union[Rating, _Mapping]]] = ..., scores: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class QueryTurnsResponse(_message.Message):
     __slots__ = ("turns", "next_page_token")
@@ -220,6 +229,97 @@ class RateTurnResponse(_message.Message):
     RATING_FIELD_NUMBER: _ClassVar[int]
     rating: Rating
     def __init__(self, rating: _Optional[_Union[Rating, _Mapping]] = ...) -> None: ...
+
+class PutScoresRequest(_message.Message):
+    __slots__ = ("tenant", "identity", "user", "conversation", "turn", "scores")
+    class ScoresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    identity: str
+    user: str
+    conversation: str
+    turn: str
+    scores: _containers.ScalarMap[str, float]
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., user: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[str] = ..., scores: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class PutScoresResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SummarizeUsersRequest(_message.Message):
+    __slots__ = ("stage", "experiment", "from_s", "until_s")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    EXPERIMENT_FIELD_NUMBER: _ClassVar[int]
+    FROM_S_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_S_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    experiment: str
+    from_s: float
+    until_s: float
+    def __init__(self, stage: _Optional[str] = ..., experiment: _Optional[str] = ..., from_s: _Optional[float] = ..., until_s: _Optional[float] = ...) -> None: ...
+
+class Total(_message.Message):
+    __slots__ = ("sum", "count")
+    SUM_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    sum: float
+    count: int
+    def __init__(self, sum: _Optional[float] = ..., count: _Optional[int] = ...) -> None: ...
+
+class UserSummary(_message.Message):
+    __slots__ = ("user", "variant", "phase", "variants_seen", "turns", "conversations", "degraded_turns", "rating", "timings_s", "scores")
+    class TimingsSEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Total
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Total, _Mapping]] = ...) -> None: ...
+    class ScoresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Total
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Total, _Mapping]] = ...) -> None: ...
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    DEGRADED_TURNS_FIELD_NUMBER: _ClassVar[int]
+    RATING_FIELD_NUMBER: _ClassVar[int]
+    TIMINGS_S_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    variant: str
+    phase: int
+    variants_seen: int
+    turns: int
+    conversations: int
+    degraded_turns: int
+    rating: Total
+    timings_s: _containers.MessageMap[str, Total]
+    scores: _containers.MessageMap[str, Total]
+    def __init__(self, user: _Optional[str] = ..., variant: _Optional[str] = ..., phase: _Optional[int] = ..., variants_seen: _Optional[int] = ..., turns: _Optional[int] = ..., conversations: _Optional[int] = ..., degraded_turns: _Optional[int] = ..., rating: _Optional[_Union[Total, _Mapping]] = ..., timings_s: _Optional[_Mapping[str, Total]] = ..., scores: _Optional[_Mapping[str, Total]] = ...) -> None: ...
+
+class SummarizeUsersResponse(_message.Message):
+    __slots__ = ("users",)
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[UserSummary]
+    def __init__(self, users: _Optional[_Iterable[_Union[UserSummary, _Mapping]]] = ...) -> None: ...
 
 class ExportTurnsRequest(_message.Message):
     __slots__ = ("tenant", "filter")

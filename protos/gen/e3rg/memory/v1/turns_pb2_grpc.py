@@ -26,9 +26,10 @@ if _version_not_supported:
 
 
 class TurnServiceStub(object):
-    """Lists, counts, rates and exports turns.
+    """Lists, counts, rates, scores, summarises and exports turns.
 
-    Every request names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen by another.
+    Every request but SummarizeUsers names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen
+    by another.
     A user without a name is known in one conversation only; such a user has an empty name in lists.
     Errors of every RPC: INVALID_ARGUMENT when a name or field is wrong (the text says what would be right); UNAVAILABLE
     while starting or draining, or when the database cannot be reached (retry); DEADLINE_EXCEEDED.
@@ -65,6 +66,16 @@ class TurnServiceStub(object):
                 request_serializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.RateTurnRequest.SerializeToString,
                 response_deserializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.RateTurnResponse.FromString,
                 _registered_method=True)
+        self.PutScores = channel.unary_unary(
+                '/e3rg.memory.v1.TurnService/PutScores',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.PutScoresRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.PutScoresResponse.FromString,
+                _registered_method=True)
+        self.SummarizeUsers = channel.unary_stream(
+                '/e3rg.memory.v1.TurnService/SummarizeUsers',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.SummarizeUsersRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.SummarizeUsersResponse.FromString,
+                _registered_method=True)
         self.ExportTurns = channel.unary_stream(
                 '/e3rg.memory.v1.TurnService/ExportTurns',
                 request_serializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.ExportTurnsRequest.SerializeToString,
@@ -73,9 +84,10 @@ class TurnServiceStub(object):
 
 
 class TurnServiceServicer(object):
-    """Lists, counts, rates and exports turns.
+    """Lists, counts, rates, scores, summarises and exports turns.
 
-    Every request names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen by another.
+    Every request but SummarizeUsers names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen
+    by another.
     A user without a name is known in one conversation only; such a user has an empty name in lists.
     Errors of every RPC: INVALID_ARGUMENT when a name or field is wrong (the text says what would be right); UNAVAILABLE
     while starting or draining, or when the database cannot be reached (retry); DEADLINE_EXCEEDED.
@@ -113,6 +125,27 @@ class TurnServiceServicer(object):
         """Rates a turn, once per rater. The same rating again changes nothing.
 
         Errors: NOT_FOUND when the turn is unknown; ALREADY_EXISTS when this rater has rated it otherwise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutScores(self, request, context):
+        """Keeps automatic scores of a turn. A score that is there already takes the new value.
+
+        Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SummarizeUsers(self, request, context):
+        """Summarises the turns of each user with each variant of a stage, over all tenants of the deployment; for the services
+        within, to compare variants.
+
+        Needs no permission research_export: neither a text nor a name nor a tenant leaves, only counts and sums of turns that
+        are kept with the permission keep_turns, under keys that hold for one answer. A user who was erased is in no answer.
+        The answer is no snapshot: some users at a time are read in a transaction of their own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -157,6 +190,16 @@ def add_TurnServiceServicer_to_server(servicer, server):
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.RateTurnRequest.FromString,
                     response_serializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.RateTurnResponse.SerializeToString,
             ),
+            'PutScores': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutScores,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.PutScoresRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.PutScoresResponse.SerializeToString,
+            ),
+            'SummarizeUsers': grpc.unary_stream_rpc_method_handler(
+                    servicer.SummarizeUsers,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.SummarizeUsersRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.SummarizeUsersResponse.SerializeToString,
+            ),
             'ExportTurns': grpc.unary_stream_rpc_method_handler(
                     servicer.ExportTurns,
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_turns__pb2.ExportTurnsRequest.FromString,
@@ -171,9 +214,10 @@ def add_TurnServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TurnService(object):
-    """Lists, counts, rates and exports turns.
+    """Lists, counts, rates, scores, summarises and exports turns.
 
-    Every request names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen by another.
+    Every request but SummarizeUsers names its tenant: 1 to 63 of a-z, 0-9 and "-", first a letter. Nothing of one is seen
+    by another.
     A user without a name is known in one conversation only; such a user has an empty name in lists.
     Errors of every RPC: INVALID_ARGUMENT when a name or field is wrong (the text says what would be right); UNAVAILABLE
     while starting or draining, or when the database cannot be reached (retry); DEADLINE_EXCEEDED.
@@ -304,6 +348,60 @@ class TurnService(object):
             '/e3rg.memory.v1.TurnService/RateTurn',
             e3rg_dot_memory_dot_v1_dot_turns__pb2.RateTurnRequest.SerializeToString,
             e3rg_dot_memory_dot_v1_dot_turns__pb2.RateTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutScores(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.memory.v1.TurnService/PutScores',
+            e3rg_dot_memory_dot_v1_dot_turns__pb2.PutScoresRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_turns__pb2.PutScoresResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SummarizeUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/e3rg.memory.v1.TurnService/SummarizeUsers',
+            e3rg_dot_memory_dot_v1_dot_turns__pb2.SummarizeUsersRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_turns__pb2.SummarizeUsersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,10 +11,15 @@ from orchestrator.identities import Examiner
 from orchestrator.memories import SERVICES, Memories
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
-from orchestrator.servicer import Addresses, OrchestratorServicer
+from orchestrator.routing import TTS, VIDEO
+from orchestrator.servicer import OrchestratorServicer
 from orchestrator.settings import OrchestratorSettings
-from orchestrator.stages import Tts, Understanding, Video
+from orchestrator.stages import Understanding
+from orchestrator.variants.checking import VariantCheck
 from services.common import clients, logs, server, start
+from services.common.variants.channels import VariantChannels
+from services.common.variants.files import TableFile
+from services.common.variants.live import LiveTable
 
 NAMES = (
     orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,
@@ -26,26 +31,34 @@ async def main(started: asyncio.Event) -> None:
     """Connects to the stages, then serves until SIGTERM."""
     settings = OrchestratorSettings()
     logs.configure("orchestrator", settings.log_level)
-    addresses = Addresses(
-        settings.understanding_address, settings.memory_address, settings.tts_address, settings.video_address
-    )
     async with AsyncExitStack() as stack:
         channels = {}
-        for name, address in vars(addresses).items():
-            channel = clients.open_channel(address, name, settings.channel_tls)
+        for name in ("understanding", "memory"):
+            channel = clients.open_channel(getattr(settings, f"{name}_address"), name, settings.channel_tls)
             channels[name] = await stack.enter_async_context(channel)
+        variants = VariantChannels(
+            {TTS: settings.tts_address, VIDEO: settings.video_address},
+            lambda address, name: clients.open_channel(address, name, settings.channel_tls),
+        )
+        stack.push_async_callback(variants.close)
+        wheel = emotions.load()
+        check = VariantCheck(variants, wheel.digest)
+        live = LiveTable(
+            TableFile(settings.variants_file) if settings.variants_file else None, check.prepare, check.check
+        )
+        await stack.enter_async_context(live.running())
         pipeline = Pipeline(
             understanding=Understanding(channels["understanding"]),
             memory=Memory(channels["memory"]),
-            tts=Tts(channels["tts"]),
-            video=Video(channels["video"]),
-            wheel=emotions.load(),
+            channels=variants,
+            variants=live,
+            wheel=wheel,
             turn_deadline_s=settings.turn_deadline_s,
             turn_deadline_max_s=settings.turn_deadline_max_s,
             history_turns=settings.history_turns,
             stage_idle_s=settings.stage_idle_s,
         )
-        servicer = OrchestratorServicer(pipeline, addresses, channels)
+        servicer = OrchestratorServicer(pipeline, channels)
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
 
         def register(grpc_server: grpc.aio.Server) -> None:
@@ -57,6 +70,7 @@ async def main(started: asyncio.Event) -> None:
 
         async def needed() -> None:
             """Waits for what no turn goes without; what is lost later leaves the gateway ready."""
+            await live.known()
             await channels["understanding"].channel_ready()
             await channels["memory"].channel_ready()
 

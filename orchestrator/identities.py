@@ -5,7 +5,7 @@ the memory keeps nothing of a request that does not come to its end. `archives.p
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from e3rg.memory.v1 import identities_pb2 as pb
@@ -33,9 +33,11 @@ Part = pb.AddIdentityRequest | pb.ChangeIdentityRequest | pb.ImportIdentityReque
 
 
 class Examiner:
-    """Asks voice and face whether they can use what an identity shall have."""
+    """Asks voice and face, of the variant that is the control now, whether they can use what an identity shall have."""
 
-    def __init__(self, tts_stage: Tts, video_stage: Video, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(
+        self, tts_stage: Callable[[], Tts], video_stage: Callable[[], Video], heartbeat_s: float = HEARTBEAT_S
+    ) -> None:
         self._tts = tts_stage
         self._video = video_stage
         self._heartbeat_s = heartbeat_s
@@ -106,7 +108,7 @@ class Examiner:
         Raises:
             InvalidRequest: It is such a one.
         """
-        if language and language not in (spoken := (await self._tts.model()).languages):
+        if language and language not in (spoken := (await self._tts().model()).languages):
             problem = f"{language[:80]!a} is not spoken by the voice; use one of: {', '.join(spoken)}"
             raise InvalidRequest(field, problem)
 
@@ -160,11 +162,11 @@ class Examiner:
         try:
             match kind:
                 case pb.REFERENCE_KIND_PORTRAIT:
-                    await self._video.check(_portrait(content))
+                    await self._video().check(_portrait(content))
                 case pb.REFERENCE_KIND_VOICE:
-                    await self._tts.check(_voice(content))
+                    await self._tts().check(_voice(content))
                 case _:
-                    await self._video.check_film(_film(content))
+                    await self._video().check_film(_film(content))
         except InvalidRequest as error:
             raise InvalidRequest(name, str(error)) from error
 

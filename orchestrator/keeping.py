@@ -6,16 +6,19 @@ import math
 import uuid
 import wave
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
-from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from orchestrator.memory import Memory
 from orchestrator.report import Loss, Report
+from orchestrator.routing import VOTER
 from services.common.clock import now_s
 from services.common.errors import DeadlineExceeded, NotReady, Overloaded, ServiceError
 from services.common.metrics import VARIANT
+from services.common.variants.choosing import Chosen
+from services.common.variants.table import Table
 
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
 """Pauses before a memory that cannot keep something now is asked again."""
@@ -92,7 +95,7 @@ class Keeper:
         understood: understanding.UnderstandResponse,
         reply: str,
         delivery: pb.Delivery,
-        models: Mapping[str, str],
+        served: "ServedBy",
     ) -> str:
         """Keeps what was said; returns the turn's id, empty when it is not kept."""
         header = self._header
@@ -106,9 +109,11 @@ class Keeper:
             reply_text=reply,
             reply_emotion=delivery.emotion.label,
             vote_record=vote_record(understood),
-            models=models,
-            # Traffic is not split yet: each stage has one variant.
-            variants=dict.fromkeys(models, VARIANT),
+            models=served.models,
+            variants=served.variants,
+            experiment=served.experiment,
+            phase=served.phase,
+            degraded=self._report.losses,
             votes=votes_of(understood),
             delivery=memory.TurnDelivery(
                 decided_by=delivery.decided_by,
@@ -186,8 +191,8 @@ class Keeper:
         )
         await self._until_kept(lambda timeout_s: self._stage.keep_clip(where, content, timeout_s))
 
-    async def keep_timings(self, turn: str) -> None:
-        """Keeps how long the stages of the turn took, which is over."""
+    async def keep_outcome(self, turn: str, served: "ServedBy") -> None:
+        """Keep what the turn, which is over, took, and what it went on without; and who served it in the end."""
         header = self._header
         request = memory.PutTimingsRequest(
             tenant=header.tenant,
@@ -196,6 +201,9 @@ class Keeper:
             conversation=header.conversation,
             turn=turn,
             timings_s=self._report.took_s,
+            models=served.models,
+            variants=served.variants,
+            degraded=self._report.losses,
         )
         try:
             await self._until_kept(lambda timeout_s: self._stage.keep_timings(request, timeout_s), TIMINGS_S_MAX)
@@ -212,15 +220,47 @@ def votes_of(understood: understanding.UnderstandResponse) -> list[memory.TurnVo
     ]
 
 
-def models_of(understood: understanding.UnderstandResponse, cards: Mapping[str, common.ModelCard]) -> dict[str, str]:
-    """Return the model behind each service, as its card says: "<back-end> <begin of the model's digest>".
+@dataclass(frozen=True)
+class ServedBy:
+    """Models and variants of a turn, by stage.
+
+    Attributes:
+        models: "<back-end> <begin of the digest>" of each that has told its card.
+        variants: Those that were chosen, and in the end those that served.
+        experiment: Id of the experiment; empty for none.
+        phase: Phase of the experiment.
+    """
+
+    models: Mapping[str, str]
+    variants: Mapping[str, str]
+    experiment: str = ""
+    phase: int = 0
+
+
+def served_by(
+    table: Table,
+    understood: understanding.UnderstandResponse,
+    chosen: Mapping[str, Chosen],
+    served: Mapping[str, pb.Served],
+) -> ServedBy:
+    """Return who serves a turn, as far as that is known.
 
     Args:
-        understood: Names the voters, and what each was.
-        cards: Of the other services that the turn asked.
+        table: The table of the turn.
+        understood: Names the voters, and the card of each.
+        chosen: Variants that were chosen.
+        served: Those that have told their card.
     """
-    asked = {f"mllm {vote.voter}": vote.card for vote in understood.record.votes if vote.HasField("card")} | dict(cards)
-    return {name: f"{card.backend} {card.digest[:DIGEST_CHARS]}" for name, card in asked.items()}
+    votes = {f"{VOTER}{vote.voter}": vote for vote in understood.record.votes if vote.HasField("card")}
+    cards = {stage: vote.card for stage, vote in votes.items()} | {stage: each.card for stage, each in served.items()}
+    variants = {stage: vote.variant or VARIANT for stage, vote in votes.items()}
+    trial = table.experiment
+    return ServedBy(
+        models={stage: f"{card.backend} {card.digest[:DIGEST_CHARS]}" for stage, card in cards.items()},
+        variants=variants | {stage: each.variant for stage, each in chosen.items()},
+        experiment=trial.id if trial else "",
+        phase=trial.phase if trial else 0,
+    )
 
 
 def vote_record(understood: understanding.UnderstandResponse) -> bytes:

@@ -16,7 +16,7 @@ from e3rg.understanding.v1 import understanding_pb2 as understanding
 from e3rg.video.v1 import video_pb2 as video
 from emotions import Wheel
 from orchestrator.delivery import Capabilities, check_quality, check_wishes, decide_delivery
-from orchestrator.keeping import Keeper, ServedBy
+from orchestrator.keeping import Keeper, ServedBy, served_by
 from orchestrator.memory import Memory
 from orchestrator.messages import to_examples, to_history, to_memories, to_understand
 from orchestrator.recalling import Found, Recaller
@@ -84,6 +84,14 @@ class Pipeline:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    def tts(self) -> Tts:
+        """Return the voice that is the control now."""
+        return Tts(self.channels.of(self.variants.current, TTS, self.variants.current.stage(TTS).control))
+
+    def video(self) -> Video:
+        """Return the renderer that is the control now."""
+        return Video(self.channels.of(self.variants.current, VIDEO, self.variants.current.stage(VIDEO).control))
 
     def check_wheel(self, service: str, digest: str) -> None:
         """Refuses a service that means something else by the same word.
@@ -164,19 +172,18 @@ class _Story:
         ready.set()
 
         def deliver() -> pb.Delivery:
-            capabilities = self._generators.capabilities
-            return decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, capabilities)
+            able = self._capabilities()
+            return decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, able)
 
         delivery = deliver()
         tell(pb.RespondResponse(identity=recalled))
         tell(pb.RespondResponse(understood=understood))
         tell(pb.RespondResponse(delivery=delivery))
-        speaking = turn.start(
-            SpeechStage(turn, lambda: self._models(TTS)[0].card.digest, deliver).run(recalled.identity)
-        )
+        voice = SpeechStage(turn, lambda: self._models(TTS)[0].card.digest, deliver)
+        speaking = turn.start(voice.run(recalled.identity))
         filming = turn.start(VideoStage(turn, self._face, deliver).run(recalled.identity))
         text, record = await self._write(understood, recalled, await searching, delivery)
-        served = ServedBy.of(understood, turn)
+        served = self._served_by(understood)
         remembering = turn.start(turn.keeper.remember(recalled, understood, text, delivery, served))
         await asyncio.gather(speaking, filming)
         if turn.derived:
@@ -187,7 +194,7 @@ class _Story:
             await turn.keeper.keep_clips(turn_id)
         self.report.end(turn.speech.first_s, turn.first_video_s)
         if turn_id:
-            await turn.keeper.keep_outcome(turn_id, ServedBy.of(understood, turn))
+            await turn.keeper.keep_outcome(turn_id, self._served_by(understood))
         done = pb.Done(
             text=text, record=record, trace_id=tracing.trace_id(), audio_duration_s=turn.audio_s, turn=turn_id
         )
@@ -242,6 +249,10 @@ class _Story:
                 return ()
             self._learned[chosen] = models
         return self._learned[chosen]
+
+    def _served_by(self, understood: understanding.UnderstandResponse) -> ServedBy:
+        turn = self._turn
+        return served_by(turn.routing.table, understood, turn.chosen, turn.served)
 
     def _face(self) -> video.GetModelResponse:
         return next(iter(self._models(VIDEO)), video.GetModelResponse())

@@ -57,8 +57,13 @@ class Recaller:
         self._header = header
         self._report = report
 
-    async def recall(self, output: pb.Output, turns_max: int) -> memory.RecallResponse:
+    async def recall(self, output: pb.Output, turns_max: int, experiment: str) -> memory.RecallResponse:
         """Recalls the identity and the last turns; what the memory knows late only, or has damaged, is told.
+
+        Args:
+            output: How much of a reply is wanted.
+            turns_max: Turns to recall.
+            experiment: Id of the experiment that runs; empty for none.
 
         Raises:
             NotFound: The identity is unknown.
@@ -72,6 +77,7 @@ class Recaller:
             conversation=header.conversation,
             turns_max=turns_max,
             uses=USES[output],
+            experiment=experiment,
         )
         with self._report.stage("recall"):
             recalled = await self._stage.recall(request)

@@ -1,9 +1,8 @@
 """The gRPC door."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
@@ -11,8 +10,11 @@ from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator.pipeline import Pipeline
+from orchestrator.routing import TTS, VIDEO
+from orchestrator.stages import Tts, Video
 from services.common.channels import BalancedChannel
 from services.common.errors import InvalidRequest, ServiceError
+from services.common.variants.table import State
 
 TEXT_CHARS_MAX = 4000
 FILE_BYTES_MAX = 32 << 20
@@ -20,22 +22,16 @@ TENANT_DEFAULT = "default"
 """Tenant of a turn that names none."""
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """Addresses of the services."""
-
-    understanding: str
-    memory: str
-    tts: str
-    video: str
-
-
 class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
-    """Serves turns."""
+    """Serves turns.
 
-    def __init__(self, pipeline: Pipeline, addresses: Addresses, channels: Mapping[str, BalancedChannel]) -> None:
+    Args:
+        pipeline: Runs them.
+        channels: To "understanding" and "memory".
+    """
+
+    def __init__(self, pipeline: Pipeline, channels: Mapping[str, BalancedChannel]) -> None:
         self._pipeline = pipeline
-        self._addresses = addresses
         self._channels = channels
 
     async def Respond(
@@ -55,36 +51,61 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
         mine = common.ModelCard(ontology_hash=self._pipeline.wheel.digest)
         groups = await asyncio.gather(
             self._panel(),
-            self._status("memory", self._addresses.memory, self._pipeline.memory.store()),
-            self._status("tts", self._addresses.tts, self._pipeline.tts.model()),
-            self._status("video", self._addresses.video, self._pipeline.video.model()),
+            self._status("memory", self._channels["memory"], self._pipeline.memory.store()),
+            self._variants(TTS, Tts),
+            self._variants(VIDEO, Video),
         )
-        services = [pb.ServiceStatus(name="orchestrator", ready=True, card=mine)]
-        services += [status for group in groups for status in group]
-        for status in services:
-            if channel := self._channels.get(status.name):
-                status.replicas, status.replicas_ready = channel.replicas.known, len(channel.replicas.ready)
-        return pb.GetStatusResponse(services=services)
+        problem = self._pipeline.variants.problem
+        problem = problem and f"the table of variants is refused: {problem}"
+        services = [pb.ServiceStatus(name="orchestrator", ready=True, card=mine, problem=problem)]
+        return pb.GetStatusResponse(services=services + [status for group in groups for status in group])
 
-    async def _status(self, name: str, address: str, asking: Awaitable[Any]) -> list[pb.ServiceStatus]:
+    async def _variants(self, stage: str, service: Callable[[BalancedChannel], Tts | Video]) -> list[pb.ServiceStatus]:
+        """Return the state of each variant of a stage that may be called."""
+        table = self._pipeline.variants.current
+        known = {
+            name: self._pipeline.channels.of(table, stage, name)
+            for name, variant in table.stage(stage).variants.items()
+            if variant.state is not State.OFF
+        }
+        groups = await asyncio.gather(
+            *(self._status(stage, channel, service(channel).model()) for channel in known.values())
+        )
+        for name, (status,) in zip(known, groups, strict=True):
+            status.variant = name
+        return [status for group in groups for status in group]
+
+    async def _status(self, name: str, channel: BalancedChannel, asking: Awaitable[Any]) -> list[pb.ServiceStatus]:
+        replicas = channel.replicas
+        told = pb.ServiceStatus(
+            name=name, address=replicas.target, replicas=replicas.known, replicas_ready=len(replicas.ready)
+        )
         try:
             answer = await asking
             self._pipeline.check_wheel(name, answer.card.ontology_hash)
             # A memory without its store stays ready: what it knew a moment ago still serves.
             problem = answer.problem if isinstance(answer, memory.GetStoreResponse) else ""
-            return [pb.ServiceStatus(name=name, address=address, ready=True, card=answer.card, problem=problem)]
+            told.MergeFrom(pb.ServiceStatus(ready=True, card=answer.card, problem=problem))
         except ServiceError as error:
-            return [pb.ServiceStatus(name=name, address=address, problem=str(error))]
+            told.problem = str(error)
+        return [told]
 
     async def _panel(self) -> list[pb.ServiceStatus]:
-        address = self._addresses.understanding
+        replicas = self._channels["understanding"].replicas
+        told = pb.ServiceStatus(
+            name="understanding",
+            address=replicas.target,
+            replicas=replicas.known,
+            replicas_ready=len(replicas.ready),
+        )
         try:
             panel = await self._pipeline.understanding.panel()
             self._pipeline.check_wheel("understanding", panel.ontology_hash)
         except ServiceError as error:
-            return [pb.ServiceStatus(name="understanding", address=address, problem=str(error))]
-        card = common.ModelCard(ontology_hash=panel.ontology_hash)
-        statuses = [pb.ServiceStatus(name="understanding", address=address, ready=True, card=card)]
+            told.problem = str(error)
+            return [told]
+        told.MergeFrom(pb.ServiceStatus(ready=True, card=common.ModelCard(ontology_hash=panel.ontology_hash)))
+        statuses = [told]
         for seat in panel.seats:
             problem, name = seat.problem, f"mllm {seat.voter}"
             if not problem and seat.model.card.ontology_hash != panel.ontology_hash:

@@ -1,5 +1,7 @@
 """Settings of the orchestrator."""
 
+from pathlib import Path
+
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -29,6 +31,8 @@ class OrchestratorSettings(ServiceSettings):
     """Seconds that running turns get to finish after SIGTERM; below `turn_deadline_max_s`, the longest are cut off."""
     stage_idle_s: float = Field(default=20, gt=0)
     """A voice or a face that sends nothing for so long, not even progress, is dropped from the turn."""
+    variants_file: Path | None = None
+    """JSON file with the table of variants, read again when it changes; none: traffic is not split."""
     history_turns: int = Field(default=10, ge=0, le=32)
     """Past turns that are recalled for a new one."""
 

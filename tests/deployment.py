@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import grpc
 
@@ -21,10 +22,16 @@ from orchestrator.identities import Examiner
 from orchestrator.memories import Memories
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
-from orchestrator.servicer import Addresses, OrchestratorServicer
+from orchestrator.servicer import OrchestratorServicer
+from orchestrator.variants.checking import VariantCheck
 from services.common import clients
 from services.common.channels import BalancedChannel
 from services.common.inference import InferenceQueue
+from services.common.metrics import VARIANT
+from services.common.variants.channels import VariantChannels
+from services.common.variants.files import TableFile
+from services.common.variants.live import LiveTable
+from services.common.variants.table import Table
 from services.mllm.domain import Backend as MllmBackend
 from services.mllm.domain import Level
 from services.mllm.servicer import MllmServicer
@@ -82,6 +89,12 @@ class Cast:
     heartbeat_s: float = 5.0
     """Of the door, to the memory, while a file is looked at."""
     waiting_max: int = 8
+    variants_file: Path | None = None
+    """Of the gateway; none: traffic is not split."""
+    variant_voices: Mapping[str, FakeVoice] = field(default_factory=dict)
+    """Further voices by name, served as "tts-NAME" behind an address of their own."""
+    variant_portraits: Mapping[str, FakeFace] = field(default_factory=dict)
+    """Further renderers by name, served as "video-NAME" behind an address of their own."""
 
     @property
     def voters(self) -> dict[str, FakeVoter]:
@@ -198,25 +211,33 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
         channels: dict[str, BalancedChannel] = {}
 
         async def to(name: str) -> BalancedChannel:
-            replicas = [each.address for key, each in served.items() if key.split()[0] == name]
-            channel = await stack.enter_async_context(clients.open_channel(f"ipv4:{','.join(replicas)}"))
-            await channel.replicas.wait_ready(len(replicas))
+            channel = await stack.enter_async_context(clients.open_channel(_addresses(served, name)))
+            await channel.replicas.wait_ready(len(channel.replicas.target.split(",")))
             channels[name] = channel
             return channel
 
+        variants = VariantChannels({name: _addresses(served, name) for name in ("tts", "video")}, clients.open_channel)
+        stack.push_async_callback(variants.close)
+        wheel = cast.wheel("orchestrator")
+        check = VariantCheck(variants, wheel.digest)
+        live = LiveTable(TableFile(cast.variants_file) if cast.variants_file else None, check.prepare, check.check)
+        await stack.enter_async_context(live.running())
+        for name in ("tts", "video"):
+            replicas = variants.of(Table(), name, VARIANT).replicas
+            await replicas.wait_ready(len(replicas.target.split(",")))
+        await live.known()
         pipeline = Pipeline(
             understanding=stages.Understanding(await to("understanding")),
             memory=Memory(await to("memory")),
-            tts=stages.Tts(await to("tts")),
-            video=stages.Video(await to("video")),
-            wheel=cast.wheel("orchestrator"),
+            channels=variants,
+            variants=live,
+            wheel=wheel,
             turn_deadline_s=cast.turn_deadline_s,
             turn_deadline_max_s=cast.turn_deadline_max_s or cast.turn_deadline_s,
             history_turns=4,
             stage_idle_s=cast.stage_idle_s,
         )
-        addresses = Addresses(**{name: served[name].address for name in ("understanding", "memory", "tts", "video")})
-        servicer = OrchestratorServicer(pipeline, addresses, channels)
+        servicer = OrchestratorServicer(pipeline, channels)
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video, cast.heartbeat_s))
 
         def register(server: grpc.aio.Server) -> None:
@@ -224,6 +245,10 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             memories.register(server)
 
         yield await stack.enter_async_context(serving("e3rg.orchestrator.v1.OrchestratorService", register))
+
+
+def _addresses(served: Mapping[str, Served], name: str) -> str:
+    return f"ipv4:{','.join(each.address for key, each in served.items() if key.split()[0] == name)}"
 
 
 class Deployment:
@@ -248,6 +273,10 @@ class Deployment:
             await self._start(f"tts {number}", serving_tts(voice, cast.wheel("tts"), cast.waiting_max))
         for number, replica in enumerate(cast.more_portraits, 2):
             await self._start(f"video {number}", serving_video(replica, cast.wheel("video"), cast.waiting_max))
+        for name, voice in cast.variant_voices.items():
+            await self._start(f"tts-{name}", serving_tts(voice, cast.wheel(f"tts-{name}"), cast.waiting_max))
+        for name, portrait in cast.variant_portraits.items():
+            await self._start(f"video-{name}", serving_video(portrait, cast.wheel(f"video-{name}"), cast.waiting_max))
         await self._start("orchestrator", serving_orchestrator(cast, self.served))
 
     async def stop(self, name: str) -> None:

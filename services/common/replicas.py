@@ -86,7 +86,9 @@ class Replicas:
         """Why no replica takes calls, by one of them; empty when one does."""
         if self.ready:
             return ""
-        return next((each.problem for each in self._known.values()), f"no replica is known at {self.target}: {self._problem}")
+        return next(
+            (each.problem for each in self._known.values()), f"no replica is known at {self.target}: {self._problem}"
+        )
 
     def models(self, kind: type[Model]) -> list[Model]:
         """Return what the replicas that take calls said of their models, one for each that said something."""

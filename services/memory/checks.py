@@ -229,6 +229,11 @@ _RULES: dict[type[Any], dict[str, Check]] = {
         "phase": partial(check_within, least=0, most=PHASE_MAX),
         "degraded": _lines,
     },
+    domain.Outcome: {
+        **dict.fromkeys(("models", "variants"), _entries(partial(check_text, chars_max=NAME_CHARS_MAX))),
+        "timings_s": check_timings,
+        "degraded": _lines,
+    },
     domain.TurnVote: {"voter": check_line, "label": _label, "weight": _positive, "latency_s": _positive},
     domain.TurnDelivery: {
         **dict.fromkeys(("decided_by", "voice_style", "face_class"), _optional(check_line)),

@@ -201,6 +201,16 @@ class TurnVote:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """How a turn went: seconds by stage, who served it in the end, and what it went on without."""
+
+    timings_s: dict[str, float]
+    models: dict[str, str] = field(default_factory=dict)
+    variants: dict[str, str] = field(default_factory=dict)
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TurnDelivery:
     """Delivery of the reply's emotion: who decided it, intensity, voice style and face class."""
 

@@ -88,6 +88,12 @@ def _grants(grants: Any) -> tuple[domain.Grant, ...]:
     return tuple(received(domain.Grant, grant) for grant in grants)
 
 
+def _outcome(request: Any) -> domain.Outcome:
+    return domain.Outcome(
+        dict(request.timings_s), dict(request.models), dict(request.variants), tuple(request.degraded)
+    )
+
+
 _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
     "GetStore": lambda m, r: m.store(),
     "Recall": lambda m, r: m.recaller.recall(
@@ -98,7 +104,7 @@ _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
         *_conversation(r), _remembered(r), r.identity_generation, r.person_generation
     ),
     "ListTurns": lambda m, r: m.conversations.page(*_conversation(r), *_page(r)),
-    "PutTimings": lambda m, r: m.conversations.put_timings(*_conversation(r), r.turn, dict(r.timings_s)),
+    "PutTimings": lambda m, r: m.conversations.put_outcome(*_conversation(r), r.turn, _outcome(r)),
     "GetIdentity": lambda m, r: m.identities.get(r.tenant, r.identity, r.version),
     "ListIdentities": lambda m, r: m.identities.page(r.tenant, *_page(r)),
     "PutEmotionBank": lambda m, r: m.identities.put_bank(r.tenant, received(domain.EmotionBank, _present(r, "bank"))),

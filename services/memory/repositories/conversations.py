@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import bindparam, select
 
 from services.common.errors import InvalidRequest, NotFound
-from services.memory.checks import check, check_clip, check_handle, check_timings
+from services.memory.checks import check, check_clip, check_handle
 from services.memory.domain import (
     CLIP_USES,
     Clip,
@@ -17,6 +17,7 @@ from services.memory.domain import (
     ConversationKey,
     Hit,
     Identity,
+    Outcome,
     Sought,
     Turn,
     Use,
@@ -193,16 +194,16 @@ class Conversations:
         return await self.storage.media.get(row.key, row.digest)
 
     @writing
-    async def put_timings(
-        self, session: Session, key: ConversationKey, turn_id: str, timings_s: dict[str, float]
-    ) -> None:
-        """Keep how long the stages of a turn took, once it is over; those that came first stay."""
-        if not timings_s:
+    async def put_outcome(self, session: Session, key: ConversationKey, turn_id: str, outcome: Outcome) -> None:
+        """Keep how a turn went, once it is over; what came first stays."""
+        if not outcome.timings_s:
             raise InvalidRequest("timings_s", "it is empty; name each stage with the seconds that it took")
-        check_timings("timings_s", timings_s)
+        check("outcome", outcome)
         pk = await self.turn(session, key, turn_id, {Use.KEEP_TURNS})
         first = session.mine(turns, pk=pk, are_timings_final=False)
-        await session.change(turns, first, timings_s=timings_s, are_timings_final=True)
+        served = {name: each for name in ("models", "variants") if (each := getattr(outcome, name))}
+        about = {"timings_s": outcome.timings_s, "degraded": outcome.degraded}
+        await session.change(turns, first, **about, **served, are_timings_final=True)
 
     async def insert_user(self, session: Session, kind: str, name: str) -> str:
         """Return the id of a user, who is made known if there is none."""

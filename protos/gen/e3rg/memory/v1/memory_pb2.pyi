@@ -333,7 +333,7 @@ class PutClipResponse(_message.Message):
     def __init__(self, clip: _Optional[_Union[Clip, _Mapping]] = ...) -> None: ...
 
 class PutTimingsRequest(_message.Message):
-    __slots__ = ("tenant", "identity", "person", "conversation", "turn", "timings_s")
+    __slots__ = ("tenant", "identity", "person", "conversation", "turn", "timings_s", "models", "variants", "degraded")
     class TimingsSEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -341,19 +341,39 @@ class PutTimingsRequest(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class ModelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class VariantsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     TENANT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     PERSON_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_S_FIELD_NUMBER: _ClassVar[int]
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    DEGRADED_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     identity: str
     person: str
     conversation: str
     turn: str
     timings_s: _containers.ScalarMap[str, float]
-    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[str] = ..., timings_s: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    models: _containers.ScalarMap[str, str]
+    variants: _containers.ScalarMap[str, str]
+    degraded: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[str] = ..., timings_s: _Optional[_Mapping[str, float]] = ..., models: _Optional[_Mapping[str, str]] = ..., variants: _Optional[_Mapping[str, str]] = ..., degraded: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutTimingsResponse(_message.Message):
     __slots__ = ()

@@ -182,7 +182,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ServiceStatus(_message.Message):
-    __slots__ = ("name", "address", "ready", "problem", "card", "replicas", "replicas_ready")
+    __slots__ = ("name", "address", "ready", "problem", "card", "replicas", "replicas_ready", "variant")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +190,7 @@ class ServiceStatus(_message.Message):
     CARD_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_READY_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     ready: bool
@@ -197,7 +198,8 @@ class ServiceStatus(_message.Message):
     card: _common_pb2.ModelCard
     replicas: int
     replicas_ready: int
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., ready: bool = ..., problem: _Optional[str] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., replicas: _Optional[int] = ..., replicas_ready: _Optional[int] = ...) -> None: ...
+    variant: str
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., ready: bool = ..., problem: _Optional[str] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., replicas: _Optional[int] = ..., replicas_ready: _Optional[int] = ..., variant: _Optional[str] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
     __slots__ = ("services",)

@@ -1,0 +1,94 @@
+"""Check that the variants of a table can serve before the table is taken."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from e3rg.tts.v1 import tts_pb2 as tts
+from e3rg.video.v1 import video_pb2 as video
+from orchestrator.routing import PINNED, TTS, VIDEO, VOTER
+from services.common.errors import NotReady
+from services.common.variants.channels import VariantChannels
+from services.common.variants.table import InvalidTable, Stage, State, Table
+
+READY_S = 10.0
+"""Time that a new variant gets until one of its replicas takes calls."""
+
+
+class VariantCheck:
+    """Checks tables against the replicas behind them.
+
+    Args:
+        channels: Channels to the variants of voice and face.
+        ontology: Digest of the gateway's ontology.
+    """
+
+    def __init__(self, channels: VariantChannels, ontology: str) -> None:
+        self._channels, self._ontology = channels, ontology
+
+    def prepare(self, tables: Sequence[Table]) -> None:
+        """Open channels to the variants of the last table; close those that none of the tables needs."""
+        self._channels.open(tables[-1])
+        self._channels.close_others(tables)
+
+    async def check(self, table: Table) -> None:
+        """Wait until each variant with a weight can serve.
+
+        Raises:
+            InvalidTable: A stage has no variants here, or a model has another ontology.
+            NotReady: A variant has no replica that takes calls.
+        """
+        for name in table.stages:
+            if name not in PINNED and not name.startswith(VOTER):
+                known = ", ".join([*PINNED, f"{VOTER}VOTER"])
+                raise InvalidTable(f"stages.{name}: no stage with variants; use one of: {known}")
+        await asyncio.gather(
+            *(
+                self._check_variant(table, stage, name)
+                for stage in self._channels.addresses
+                for name in _needed(table.stage(stage))
+            )
+        )
+
+    async def _check_variant(self, table: Table, stage: str, name: str) -> None:
+        replicas = self._channels.of(table, stage, name).replicas
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(replicas.wait_ready(), READY_S)
+        if not replicas.ready:
+            raise NotReady(f"stages.{stage}.variants.{name}: no replica takes calls: {replicas.problem}")
+        for model in self._models(table, stage, name):
+            if model.card.ontology_hash != self._ontology:
+                problem = f"it uses emotion wheel {model.card.ontology_hash[:12]}, the gateway {self._ontology[:12]}"
+                raise InvalidTable(f"stages.{stage}.variants.{name}: {problem}; deploy the same version of both")
+
+    def _models(self, table: Table, stage: str, name: str) -> Sequence[tts.GetModelResponse | video.GetModelResponse]:
+        replicas = self._channels.of(table, stage, name).replicas
+        if stage == TTS:
+            return replicas.models(tts.GetModelResponse)
+        return replicas.models(video.GetModelResponse)
+
+    def lost(self, table: Table) -> list[str]:
+        """Return what replies lack that a variant serves, compared with the control, as "stage variant: what"."""
+        return [
+            f"{stage} {name}: {what}"
+            for stage in self._channels.addresses
+            for name in _needed(table.stage(stage))
+            for what in self._lost(table, stage, name)
+        ]
+
+    def _lost(self, table: Table, stage: str, name: str) -> Iterator[str]:
+        mine = self._models(table, stage, name)
+        control = self._models(table, stage, table.stage(stage).control)
+        for field in {TTS: ("styles", "languages"), VIDEO: ("face_classes", "qualities")}[stage]:
+            had, has = ({each for model in models for each in getattr(model, field)} for models in (control, mine))
+            if missing := had - has:
+                yield f"no {field.replace('_', ' ')} {', '.join(sorted(missing))}"
+
+
+def _needed(stage: Stage) -> list[str]:
+    """Return the variants that may serve a new conversation."""
+    return [
+        name
+        for name, variant in stage.variants.items()
+        if variant.state is State.SERVING and (variant.weight or name == stage.control)
+    ]

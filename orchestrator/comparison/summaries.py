@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 MINIMUM_USERS_LEAST = 20
-"""With fewer users the normal approximation fails: benchmarks/comparison.py shows by how much."""
+"""Fewer users say too little of a variance, even of variants that are the same."""
 MINIMUM_USERS = 100
-"""Users per variant before a verdict, unless the experiment says otherwise."""
+"""Users per variant before a verdict, unless the experiment says otherwise.
+
+From here on false verdicts stay below 5 % even for a variant with a far longer tail than the control and the same mean;
+at 50 users they reach 8 %, at 20 users 14 % (benchmarks/comparison.py)."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import pytest
 
 from benchmarks.comparison import (
+    EXPERIMENTS,
     METRICS,
     SHARES,
     decisions,
@@ -12,12 +14,14 @@ from benchmarks.comparison import (
     rate,
     returning,
     sequential,
+    shapes,
     split,
     t_test,
     without_phases,
 )
 from orchestrator.comparison.sample_ratio import LEVEL, check, phase_level
 from orchestrator.comparison.sequences import Estimate, Sample, Stratum, difference, mean
+from orchestrator.comparison.summaries import MINIMUM_USERS as DEFAULT_USERS
 
 MINIMUM_USERS = 50
 SEED = 2024
@@ -49,6 +53,23 @@ def test_a_t_test_looked_at_as_often_is_decided_far_too_often() -> None:
 def test_users_who_return_between_looks_decide_no_experiment_without_an_effect() -> None:
     found = decisions(returning(0.5, SEED), MINIMUM_USERS)
     assert rate(found) <= false_positives_max(len(found))
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_variant_with_a_longer_tail_and_the_same_mean_is_seldom_decided(share: float) -> None:
+    found = decisions(shapes(share, SEED), DEFAULT_USERS)
+    assert rate(found) <= false_positives_max(len(found))
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("metric", ["normal", "skewed latency"])
+def test_intervals_seldom_miss_a_real_effect_at_any_look(metric: str, share: float) -> None:
+    def misses(strata: Sequence[Stratum], minimum_users: int) -> bool:
+        found = difference(strata, minimum_users, 0.05)
+        return found is not None and not found.lower <= 1 <= found.upper
+
+    phases = split(METRICS[metric], share, SEED, users=1200, effect=1)
+    assert rate(decisions(phases, 50, misses)) <= false_positives_max(EXPERIMENTS)
 
 
 def test_a_ramp_while_the_metric_drifts_is_decided_only_without_phases() -> None:
@@ -115,8 +136,12 @@ def test_two_constants_that_differ_are_decided() -> None:
     assert 0 < found.lower < 1 < found.upper
 
 
-def test_a_handful_of_users_is_never_certain() -> None:
-    assert estimated([1.0, 1.1], [9.0, 9.1]).lower == -math.inf
+def test_a_small_variant_that_varies_more_than_the_control_is_not_certain() -> None:
+    assert not estimated([3.4, -2.6] * 50, [0.1, -0.1] * 450).is_decided
+
+
+def test_a_handful_of_users_is_never_certain_however_many_the_control_has() -> None:
+    assert estimated([1.0, 1.1], [9.0, 9.1] * 50).lower == -math.inf
 
 
 def test_a_phase_with_one_user_of_a_variant_does_not_count() -> None:

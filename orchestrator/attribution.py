@@ -8,7 +8,6 @@ STAGES = (
     "remember",
     "keep_derived",
     "keep_clips",
-    "models",
     "recall",
     "search",
     "decode",

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ from orchestrator.stages import Tts, Understanding, Video
 from orchestrator.turn import Turn
 from orchestrator.video_stage import VideoStage
 from services.common import rpc, tracing
-from services.common.channels import near
+from services.common.channels import BalancedChannel, near
 from services.common.clock import now_s
 from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
 from services.common.variants.channels import VariantChannels
@@ -59,6 +59,8 @@ class Pipeline:
     turn_deadline_max_s: float
     history_turns: int
     stage_idle_s: float = 20.0
+    to_voice: Callable[[BalancedChannel], Tts] = Tts
+    to_face: Callable[[BalancedChannel], Video] = Video
 
     async def respond(
         self,
@@ -133,6 +135,8 @@ class _Story:
             keeper=keeper,
             left_s=self._left_s,
             idle_s=pipeline.stage_idle_s,
+            to_voice=pipeline.to_voice,
+            to_face=pipeline.to_face,
         )
         self._learned: dict[Chosen, Sequence[Any]] = {}
         self._recaller = Recaller(pipeline.memory, header, self.report)
@@ -233,7 +237,7 @@ class _Story:
         if turn.chosen[stage].variant != wanted.variant:
             turn.tell_moved(stage, wanted.variant, "no replica of it takes calls")
         if not self._models(stage):  # Replicas of an older release say nothing by themselves.
-            service = Tts(turn.channel(TTS)) if stage == TTS else Video(turn.channel(VIDEO))
+            service = turn.voice if stage == TTS else turn.face
             self._learned[turn.chosen[stage]] = [await service.model()]
         for model in self._models(stage):
             self._pipeline.check_wheel(stage, model.card.ontology_hash)

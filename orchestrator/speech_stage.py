@@ -11,7 +11,6 @@ from orchestrator.messages import Speaker, to_speak, voices_of
 from orchestrator.report import Timing
 from orchestrator.resuming import speak_on
 from orchestrator.routing import TTS
-from orchestrator.stages import Tts
 from orchestrator.turn import Turn
 from services.common.errors import NotReady, ServiceError
 
@@ -76,7 +75,7 @@ class SpeechStage:
         header, memory = turn.header, turn.memory
         fitted = await memory.derived(header.tenant, identity, list(recordings), self._digest())
         request = to_speak(Speaker(identity.profile, recordings, fitted), self._deliver(), sentences)
-        spoken = Tts(turn.channel(TTS)).speak(request)
+        spoken = turn.voice.speak(request)
         try:
             async with aclosing(watched("tts", spoken, turn.idle_s, lambda: turn.sentences.last_s)) as parts:
                 async for part in parts:

@@ -15,6 +15,7 @@ from orchestrator.keeping import Keeper
 from orchestrator.memory import Memory
 from orchestrator.report import Loss, Report, Timing, loss_of
 from orchestrator.routing import TTS, VIDEO, WRITER, Routing
+from orchestrator.stages import Tts, Video
 from services.common.channels import BalancedChannel
 from services.common.errors import (
     BackendFailed,
@@ -48,6 +49,8 @@ class Turn:
         keeper: Keeps the turn.
         left_s: Tells the seconds that a stage may still take.
         idle_s: Seconds that a stage may be silent over its work.
+        to_voice: Makes the client of a voice.
+        to_face: Makes the client of a renderer.
         chosen: Variant of each stage that has been reached.
         served: Who serves each stage, as it said itself.
         sentences: Reply, as it is written.
@@ -67,6 +70,8 @@ class Turn:
     keeper: Keeper
     left_s: Callable[[], float]
     idle_s: float
+    to_voice: Callable[[BalancedChannel], Tts]
+    to_face: Callable[[BalancedChannel], Video]
     chosen: dict[str, Chosen] = field(default_factory=dict)
     served: dict[str, pb.Served] = field(default_factory=dict)
     sentences: Kept[str] = field(default_factory=Kept)
@@ -89,6 +94,16 @@ class Turn:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         return task
+
+    @property
+    def voice(self) -> Tts:
+        """Voice that serves now."""
+        return self.to_voice(self.channel(TTS))
+
+    @property
+    def face(self) -> Video:
+        """Renderer that serves now."""
+        return self.to_face(self.channel(VIDEO))
 
     def channel(self, stage: str) -> BalancedChannel:
         """Return the channel to the variant that serves a stage."""

@@ -11,7 +11,6 @@ from orchestrator.filming import Camera
 from orchestrator.messages import Scene, portrait_of
 from orchestrator.report import Loss, Timing
 from orchestrator.routing import VIDEO
-from orchestrator.stages import Video
 from orchestrator.turn import Turn
 from services.common.clock import now_s
 from services.common.errors import ServiceError
@@ -46,6 +45,7 @@ class VideoStage:
     async def _render_speech(self, identity: identities.Identity, timing: Timing) -> None:
         """Render the speech; anew when another voice takes over, whose sample rate may be another."""
         turn = self._turn
+        await turn.reference(identity, portrait_of(identity))  # Read beside the speech, and named where it is damaged.
         while True:
             told = turn.rate_hz
             if not (rate_hz := await asyncio.shield(told)):
@@ -73,7 +73,7 @@ class VideoStage:
         rigged = await turn.memory.derived(turn.header.tenant, identity, [digest], model.card.digest)
         lowered = Loss.WISHED_QUALITY if wish else Loss.BEST_QUALITY
         camera = Camera(
-            Video(turn.channel(VIDEO)),
+            turn.face,
             model,
             wish,
             turn.idle_s,

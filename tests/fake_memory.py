@@ -245,6 +245,8 @@ class FakeMemory(
         (turn,) = (turn for turn in self._turns(request) if turn.id == request.turn)
         turn.timings_s.clear()
         turn.timings_s.update(request.timings_s)
+        turn.models.update(request.models)
+        turn.variants.update(request.variants)
         return pb.PutTimingsResponse()
 
     async def GetClip(self, request: pb.GetClipRequest, context: Any) -> AsyncIterator[pb.GetClipResponse]:

@@ -28,7 +28,7 @@ from tests.turns import header, lost, respond
 DOG = "My dog is ill."
 NAMED: dict[str, Any] = {"tenant": TENANT, "identity": "ada", "user": "bob", "conversation": "talk"}
 PER_VARIANT: dict[str, Any] = {
-    "filter": turns_pb.TurnFilter(stage="mllm lead"),
+    "filter": turns_pb.TurnFilter(stage="writer"),
     "group": turns_pb.TURN_GROUP_VARIANT,
 }
 

@@ -70,7 +70,7 @@ async def test_every_service_is_told_the_orchestrator_first(stub: "Stub", deploy
     assert found["tts"].card.model == "fake voice"
     assert found["mllm lead"].card.prompt_version == "prompt-1"
     for name in ("understanding", "memory", "tts", "video"):
-        assert found[name].address == deployment.served[name].address
+        assert found[name].address == "ipv4:" + deployment.served[name].address
 
 
 async def test_a_service_that_is_gone_is_told_with_the_reason(stub: "Stub", deployment: Deployment) -> None:
@@ -80,7 +80,7 @@ async def test_a_service_that_is_gone_is_told_with_the_reason(stub: "Stub", depl
     assert {name for name, service in found.items() if not service.ready} == {"tts", "mllm face"}
     assert found["tts"].problem.startswith("tts: ")
     assert found["mllm face"].problem.startswith("mllm face: ")
-    assert found["tts"].address == deployment.served["tts"].address
+    assert found["tts"].address == "ipv4:" + deployment.served["tts"].address
 
 
 async def test_a_problem_of_the_memorys_store_is_told_though_it_is_ready(
@@ -166,7 +166,8 @@ METHODS = [(service, method) for service in SERVICES for method in service.metho
 
 
 def test_what_only_turns_do_is_for_the_services_within() -> None:
-    assert {"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"} == WITHIN
+    puts = {"PutClip", "PutTimings", "PutScores", "PutDerived"}
+    assert {"Recall", "Remember", "SummarizeUsers", "GetDerived", *puts} == WITHIN
 
 
 @pytest.mark.parametrize(("service", "method"), METHODS, ids=[f"{one.name}.{two.name}" for one, two in METHODS])

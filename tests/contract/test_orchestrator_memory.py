@@ -172,14 +172,16 @@ async def test_a_turn_is_kept_with_how_it_was_decided_and_who_took_part(stub: "S
     assert (kept.person, kept.conversation, kept.turn.id) == ("bob", "talk", turn.done.turn)
     assert kept.turn.user_intensity == pytest.approx(turn.understood.emotion.intensity)
     assert understanding.UnderstandResponse.FromString(kept.turn.vote_record) == turn.understood
-    assert dict(kept.turn.models) == {
-        "mllm text": "text vvvvvvvvvvvv",
-        "mllm face": "face vvvvvvvvvvvv",
-        "mllm lead": "lead vvvvvvvvvvvv",
+    (over,) = cast.memory.turns["default", "ada", "bob"]
+    assert dict(over.models) == {
+        "mllm-text": "text vvvvvvvvvvvv",
+        "mllm-face": "face vvvvvvvvvvvv",
+        "mllm-lead": "lead vvvvvvvvvvvv",
+        "writer": "lead vvvvvvvvvvvv",
         "tts": "fake 555555555555",
         "video": "fake ffffffffffff",
     }
-    assert dict(kept.turn.variants) == dict.fromkeys(kept.turn.models, "default")
+    assert dict(over.variants) == dict.fromkeys(over.models, "default")
     assert {"recall", "decode", "vote", "search", "reply"} <= kept.turn.timings_s.keys()
     assert not {"video", "turn"} & kept.turn.timings_s.keys()
 
@@ -215,8 +217,8 @@ async def test_a_turn_is_kept_with_how_its_emotion_was_delivered(
     ("fields", "last"),
     [
         ({"output": TEXT}, {"remember", "turn"}),
-        ({"output": AUDIO}, {"models", "remember", "speech", "keep_derived", "turn"}),
-        ({"keep_clips": True}, {"models", "remember", "speech", "video", "keep_derived", "keep_clips", "turn"}),
+        ({"output": AUDIO}, {"remember", "speech", "keep_derived", "turn"}),
+        ({"keep_clips": True}, {"remember", "speech", "video", "keep_derived", "keep_clips", "turn"}),
     ],
 )
 async def test_a_turn_that_is_over_is_kept_with_the_times_of_all_its_stages(

@@ -57,7 +57,7 @@ async def test_a_message_becomes_words_voice_and_face(stub: "Stub") -> None:
 
 async def test_every_stage_says_when_it_worked(stub: "Stub") -> None:
     turn = await respond(stub, header(conversation="talk"))
-    stages = {"recall", "models", "decode", "vote", "search", "reply", "speech", "video"}
+    stages = {"recall", "decode", "vote", "search", "reply", "speech", "video"}
     stages |= {"keep_derived", "remember", "turn"}
     assert set(turn.timings) == stages
     for timing in turn.timings.values():
@@ -234,7 +234,7 @@ async def test_trace_and_deadline_are_the_same_in_all_services(stub: "Stub", cal
     assert (await until(call, "done")).done.trace_id == TRACE
     assert await call.read() is grpc.aio.EOF
     await calls.ended("Respond")
-    methods = {"Respond", "Recall", "GetModel", "Understand", "PredictEmotion", "WriteReply", "Speak", "Animate"}
+    methods = {"Respond", "Recall", "Understand", "PredictEmotion", "WriteReply", "Speak", "Animate"}
     methods |= {"GetReference", "GetDerived", "PutDerived", "Search", "SearchExemplars", "Remember", "PutTimings"}
     assert {call.method for call in calls.calls} == methods
     assert {call.trace_id for call in calls.calls} == {TRACE}

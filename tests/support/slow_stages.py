@@ -15,6 +15,7 @@ from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from e3rg.video.v1 import video_pb2 as video
 from orchestrator.pipeline import Pipeline
+from services.common.variants.live import LiveTable
 
 WHEEL = emotions.load()
 RATE_HZ = 16000
@@ -40,8 +41,10 @@ class Stages:
         stages = {name: cast("Any", self) for name in ("understanding", "memory")}
         return Pipeline(
             **stages,
-            tts=cast("Any", _Voice(self)),
-            video=cast("Any", _Face(self)),
+            channels=cast("Any", _Channels()),
+            variants=LiveTable(None, lambda _: None, cast("Any", None)),
+            to_voice=lambda _: cast("Any", _Voice(self)),
+            to_face=lambda _: cast("Any", _Face(self)),
             wheel=WHEEL,
             turn_deadline_s=600,
             turn_deadline_max_s=600,
@@ -73,13 +76,16 @@ class Stages:
         await self.take("decode")
         await self.take("transcribe")
 
-    async def write_reply(self, request: mllm.WriteReplyRequest) -> AsyncGenerator[understanding.WriteReplyResponse]:
+    async def write_reply(
+        self, request: understanding.WriteReplyRequest
+    ) -> AsyncGenerator[understanding.WriteReplyResponse]:
         """Write sentences one after the other."""
         for number in range(self.sentences):
             await self.take("sentence")
+            if not number:
+                yield understanding.WriteReplyResponse(card=common.ModelCard(backend="writer"))
             yield understanding.WriteReplyResponse(sentence=f"Sentence {number}.")
-        card = common.ModelCard(backend="writer")
-        yield understanding.WriteReplyResponse(record=mllm.ReplyRecord(card=card))
+        yield understanding.WriteReplyResponse(record=mllm.ReplyRecord())
 
     async def recall(self, request: memory.RecallRequest) -> memory.RecallResponse:
         """Recall an identity."""
@@ -122,12 +128,30 @@ class Stages:
         self.kept += request.timings_s
 
 
+class _Channels:
+    """Channels to replicas that take calls, and say nothing of their models."""
+
+    ready = (object(),)
+
+    def of(self, *_: Any) -> "_Channels":
+        return self
+
+    @property
+    def replicas(self) -> "_Channels":
+        return self
+
+    def models(self, kind: Any) -> list[Any]:
+        return []
+
+    async def wait_ready(self) -> None:
+        """Return at once."""
+
+
 class _Voice:
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
 
     async def model(self) -> tts.GetModelResponse:
-        await self._stages.take("models")
         card = common.ModelCard(backend="voice", ontology_hash=WHEEL.digest)
         return tts.GetModelResponse(card=card, styles=["default"], sample_rate_hz=RATE_HZ)
 
@@ -145,7 +169,6 @@ class _Face:
         self._stages = stages
 
     async def model(self) -> video.GetModelResponse:
-        await self._stages.take("models")
         card = common.ModelCard(backend="face", ontology_hash=WHEEL.digest)
         return video.GetModelResponse(card=card, face_classes=["sad"], fps=25, qualities=["full"])
 

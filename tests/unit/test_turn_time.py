@@ -48,7 +48,6 @@ def shares_of(stages: Stages, outcome: str = "ok") -> tuple[dict[str, float], fl
     ("slow", "belongs_to", "items"),
     [
         ("recall", "recall", 1),
-        ("models", "models", 2),  # voice and face are asked one after the other
         ("decode", "decode", 1),
         ("transcribe", "transcribe", 1),
         ("vote", "vote", 1),

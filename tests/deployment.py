@@ -172,14 +172,15 @@ async def serving_video(
 
 
 @asynccontextmanager
-async def serving_understanding(cast: Cast, voters: Mapping[str, Served]) -> AsyncIterator[Served]:
-    """Serves a panel of `voters`; "lead" writes and transcribes."""
+async def serving_understanding(cast: Cast, voters: Mapping[str, str]) -> AsyncIterator[Served]:
+    """Serves a panel of the voters at these addresses; "lead" writes and transcribes."""
     decoder = InferenceQueue("decode", "pyav", 8, workers=2)
     async with AsyncExitStack() as stack:
         seats = {}
         wheel = cast.wheel("understanding")
-        for name, voter in voters.items():
-            channel = await stack.enter_async_context(clients.open_channel(voter.address))
+        for name, address in voters.items():
+            channel = await stack.enter_async_context(clients.open_channel(address))
+            await channel.replicas.wait_ready()
             seats[name] = MllmVoter(name, channel, wheel)
         servicer = UnderstandingServicer(
             panel=Panel(
@@ -262,7 +263,7 @@ class Deployment:
         """Starts all services, each after those that it calls."""
         for name, voter in cast.voters.items():
             await self._start(f"mllm {name}", serving_mllm(name, voter, cast.wheel(f"mllm {name}"), cast.waiting_max))
-        voters = {name: self.served[f"mllm {name}"] for name in cast.voters}
+        voters = {name: self.served[f"mllm {name}"].address for name in cast.voters}
         await self._start("understanding", serving_understanding(cast, voters))
         wheel = cast.wheel("memory")
         memory = cast.serving_memory(wheel) if cast.serving_memory else serving_memory(cast.memory, wheel)

@@ -21,8 +21,7 @@ def abstained(voter: str) -> Vote[str]:
 
 @dataclass
 class Seat:
-    """A voter that says what it is once `known` is set, and answers, or fails, once `ready` is; `sees_only` may be a
-    failure too.
+    """A voter of which something is known if `is_known`, and that answers, or fails, once `ready` is set.
 
     It is `stopped` when its call is cancelled.
     """
@@ -32,21 +31,15 @@ class Seat:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
-    known: asyncio.Event = field(default_factory=asyncio.Event)
-    sees_only: bool | Exception = False
+    is_known: bool = True
+    sees_only: bool = False
     fine: bool = True
     messages: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.known.set()
+    def introduce(self) -> Introduction[str] | None:
+        return Introduction(self.sees_only, self.fine, f"card of {self.name}") if self.is_known else None
 
-    async def introduce(self) -> Introduction[str]:
-        await self.known.wait()
-        if isinstance(self.sees_only, Exception):
-            raise self.sees_only
-        return Introduction(self.sees_only, self.fine, f"card of {self.name}")
-
-    async def vote(self, message: str, introduction: Introduction[str], timeout_s: float) -> Vote[str]:
+    async def vote(self, message: str, timeout_s: float) -> Vote[str]:
         self.messages.append(message)
         self.asked.set()
         try:

@@ -12,7 +12,6 @@ from e3rg.understanding.v1 import understanding_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2_grpc
 from tests.deployment import Cast, serving_mllm, serving_understanding
 from tests.samples import wav
-from tests.serving import Served
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
@@ -31,10 +30,10 @@ class Panel:
         self._stacks = {name: AsyncExitStack() for name in (*cast.voters, "panel")}
 
     async def start(self) -> "Stub":
-        voters: dict[str, Served] = {}
+        voters: dict[str, str] = {}
         for name, voter in self.cast.voters.items():
             serving = serving_mllm(name, voter, self.cast.wheel(f"mllm {name}"))
-            voters[name] = await self._stacks[name].enter_async_context(serving)
+            voters[name] = (await self._stacks[name].enter_async_context(serving)).address
         served = await self._stacks["panel"].enter_async_context(serving_understanding(self.cast, voters))
         return typed("Stub", understanding_pb2_grpc.UnderstandingServiceStub(served.channel))
 

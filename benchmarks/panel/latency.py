@@ -44,11 +44,11 @@ class Replayed:
         self.name = name
         self._fine, self._delay_s = fine, delay_s
 
-    async def introduce(self) -> Introduction[None]:
-        """Says what it is, at once."""
+    def introduce(self) -> Introduction[None]:
+        """Return how fine it votes."""
         return Introduction(wordless=False, fine=self._fine, source=None)
 
-    async def vote(self, message: Row, introduction: Introduction[None], timeout_s: float) -> Vote[None]:
+    async def vote(self, message: Row, timeout_s: float) -> Vote[None]:
         """Votes as it did."""
         said = message.votes[self.name]
         usual_s = said.cost_ms / 1000 if said else 0.0

@@ -13,7 +13,7 @@ def problem_of(answer: pb.PredictEmotionResponse, level: pb.Level, wheel: Wheel)
 
     Args:
         answer: The vote.
-        level: How fine the votes of its model are, by the model's own word.
+        level: How fine the votes of its model are, by the model's own word; unspecified when that is not known.
         wheel: The emotion wheel.
     """
     if answer.abstained:

@@ -27,17 +27,17 @@ Source = TypeVar("Source")
 
 @dataclass(frozen=True)
 class Introduction(Generic[Source]):
-    """What a voter says of itself before it votes.
+    """Properties of a voter that are known before it votes.
 
     Attributes:
         wordless: Whether it votes without the words of a message, so that it need not wait for a transcript.
         fine: Whether it may tell labels apart; false binds it.
-        source: What is kept for the record when no vote comes.
+        source: What is kept for the record when no vote comes; None when its models are several.
     """
 
     wordless: bool
     fine: bool
-    source: Source
+    source: Source | None
 
 
 class Voter(Protocol[Message_contra, Source]):
@@ -45,26 +45,22 @@ class Voter(Protocol[Message_contra, Source]):
 
     name: str
 
-    async def introduce(self) -> Introduction[Source]:
-        """Returns what it is.
+    def introduce(self) -> Introduction[Source] | None:
+        """Return its properties, without a call; None while none are known."""
+
+    async def vote(self, message: Message_contra, timeout_s: float) -> Vote[Source]:
+        """Return its vote, that it abstains, or that what it answered is no vote (FAILED).
 
         Raises:
-            ServiceError: It cannot be reached.
-        """
-
-    async def vote(self, message: Message_contra, introduction: Introduction[Source], timeout_s: float) -> Vote[Source]:
-        """Returns its vote, or that it abstains.
-
-        Raises:
-            ServiceError: It cannot be reached, failed, or what it answered is no vote.
+            ServiceError: It cannot be reached, or failed.
         """
 
 
 @dataclass(frozen=True)
 class Ahead(Generic[Source]):
-    """Votes that were asked for ahead of the words, by the voter's name; None from those who need the words."""
+    """Votes that were asked for ahead of the words, and who gives them, by the voter's name."""
 
-    votes: "Mapping[str, asyncio.Future[Vote[Source] | None]]" = field(default_factory=dict)
+    votes: "Mapping[str, asyncio.Future[Vote[Source]]]" = field(default_factory=dict)
     introductions: dict[str, Introduction[Source]] = field(default_factory=dict)
 
     def cancel(self) -> None:
@@ -96,8 +92,12 @@ class Panel(Generic[Message, Source]):
 
     def begin(self, message: Message) -> Ahead[Source]:
         """Asks those who need no words, while the words of `message` are still being transcribed."""
-        known: dict[str, Introduction[Source]] = {}
-        votes = {voter.name: asyncio.ensure_future(_vote_ahead(voter, message, known)) for voter in self.voters}
+        known, votes = {}, {}
+        for voter in self.voters:
+            introduction = voter.introduce()
+            if introduction and introduction.wordless:
+                known[voter.name] = introduction
+                votes[voter.name] = asyncio.ensure_future(voter.vote(message, AHEAD_TIMEOUT_S))
         return Ahead(votes, known)
 
     async def decide(self, message: Message, ahead: Ahead[Source] | None = None) -> Decision[Source]:
@@ -162,16 +162,16 @@ class Panel(Generic[Message, Source]):
         self,
         voter: Voter[Message, Source],
         message: Message,
-        ahead: "asyncio.Future[Vote[Source] | None] | None",
+        ahead: "asyncio.Future[Vote[Source]] | None",
         asked: "_Asked[Source]",
     ) -> Vote[Source]:
         try:
             async with asyncio.timeout(self.deadline_s):
-                vote = await ahead if ahead else None
-                if vote is None:
-                    introduction = asked.introductions[voter.name] = await voter.introduce()
-                    vote = await voter.vote(message, introduction, self.deadline_s)
-                asked.answered_s[voter.name] = time.monotonic() - asked.started_s
+                if not ahead and (introduction := voter.introduce()):
+                    asked.introductions[voter.name] = introduction
+                vote = await (ahead or voter.vote(message, self.deadline_s))
+                if vote.status is not Status.FAILED:
+                    asked.answered_s[voter.name] = time.monotonic() - asked.started_s
                 return vote
         except TimeoutError:
             return asked.lost(voter.name, Status.LATE, f"no answer within {self.deadline_s:g} s")
@@ -218,17 +218,7 @@ def _undecided(votes: Sequence[Vote[Source]], quorum: int) -> ServiceError:
     return FailedPrecondition(f"{counted}, and asking again does not help, since the other voters abstain: {fates}")
 
 
-async def _vote_ahead(
-    voter: Voter[Message, Source], message: Message, known: dict[str, Introduction[Source]]
-) -> Vote[Source] | None:
-    introduction = await voter.introduce()
-    if not introduction.wordless:
-        return None  # it introduces itself anew when its turn comes: until then it may be replaced
-    known[voter.name] = introduction
-    return await voter.vote(message, introduction, AHEAD_TIMEOUT_S)
-
-
-def _stop(tasks: Iterable[asyncio.Future[Vote[Source]]] | Iterable[asyncio.Future[Vote[Source] | None]]) -> None:
+def _stop(tasks: Iterable[asyncio.Future[Vote[Source]]]) -> None:
     for task in tasks:
         if not task.cancel() and not task.cancelled():
             task.exception()  # nobody else will look at it

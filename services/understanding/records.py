@@ -43,7 +43,7 @@ def _to_vote(vote: Vote[Answer]) -> pb.Vote:
         status=_STATUSES[vote.status],
         reason=vote.reason,
         prediction=vote.source.prediction if vote.source else None,
-        card=vote.source.model.card if vote.source else None,
+        card=vote.source.card if vote.source else None,
         latency_s=vote.latency_s,
         weight=vote.weight,
         label_without=vote.label_without,

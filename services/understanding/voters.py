@@ -1,25 +1,23 @@
 """The mllm services as seats of the panel: votes, transcripts and replies over gRPC."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
-
-import grpc
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from emotions import Wheel
 from services.common import clients
-from services.common.errors import BackendFailed, DeadlineExceeded, FailedPrecondition, ServiceError
+from services.common.channels import BalancedChannel
+from services.common.errors import DeadlineExceeded, FailedPrecondition
 from services.common.media import chunks
 from services.understanding.answers import problem_of
 from services.understanding.domain import Status, Vote
 from services.understanding.panel import Introduction
 
 CARD_TIMEOUT_S = 2.0
-CARD_AGAIN_TIMEOUT_S = 0.5
 TRANSCRIBE_TIMEOUT_S = 20.0
 REPLY_TIMEOUT_S = 60.0
 
@@ -42,12 +40,22 @@ class Message:
     history: tuple[common.Utterance, ...]
     seed: int
 
+    @property
+    def modalities(self) -> set[common.Modality]:
+        """Ways in which it can be perceived."""
+        parts = {
+            common.MODALITY_TEXT: self.text.strip(),
+            common.MODALITY_AUDIO: self.audio,
+            common.MODALITY_VIDEO: self.frames,
+        }
+        return {modality for modality, content in parts.items() if content}
+
 
 @dataclass(frozen=True)
 class Answer:
-    """Part of a voter for the record: its model, and its prediction if it made one."""
+    """Part of a voter for the record: its model, if it is known, and its prediction, if it made one."""
 
-    model: pb.GetModelResponse
+    card: common.ModelCard | None
     prediction: pb.PredictEmotionResponse | None = None
 
 
@@ -56,17 +64,17 @@ class MllmVoter:
 
     Args:
         name: Its name on the panel.
-        channel: To its address.
+        channel: To its replicas, which tell what their models are.
         wheel: The panel's emotion wheel.
     """
 
-    def __init__(self, name: str, channel: grpc.aio.Channel, wheel: Wheel) -> None:
+    def __init__(self, name: str, channel: BalancedChannel, wheel: Wheel) -> None:
         self.name = name
-        self._wheel = wheel
+        self._replicas, self._wheel = channel.replicas, wheel
         self._stub: mllm_pb2_grpc.MllmServiceAsyncStub = mllm_pb2_grpc.MllmServiceStub(channel)  # type: ignore[assignment]  # the async stub exists for the type checker only
 
     async def model(self) -> pb.GetModelResponse:
-        """Asks what the model is and can do. Not remembered: a voter may be replaced while the panel runs.
+        """Asks what the model is and can do. Only for status: within a turn nobody waits for it.
 
         Raises:
             DeadlineExceeded: It did not answer in time; the message says in how much.
@@ -80,39 +88,35 @@ class MllmVoter:
             problem = f"mllm {self.name}: it did not tell its card within {options['timeout']:.3g} s"
             raise DeadlineExceeded(problem) from error
 
-    async def introduce(self) -> Introduction[Answer]:
-        """Asks what it perceives and how fine its votes are.
-
-        Raises:
-            ServiceError: It cannot be reached.
-        """
-        model = await self.model()
+    def introduce(self) -> Introduction[Answer] | None:
+        """Return what its replicas told of their models; None while none has."""
+        models = self._models()
+        if not models:
+            return None
         return Introduction(
-            wordless=set(model.perceives) == {common.MODALITY_VIDEO},
-            fine=model.level != pb.LEVEL_CLASS,
-            source=Answer(model),
+            wordless=all(set(model.perceives) == {common.MODALITY_VIDEO} for model in models),
+            fine=any(model.level != pb.LEVEL_CLASS for model in models),
+            source=_only(models),
         )
 
-    async def vote(self, message: Message, introduction: Introduction[Answer], timeout_s: float) -> Vote[Answer]:
-        """Asks for its vote.
+    async def vote(self, message: Message, timeout_s: float) -> Vote[Answer]:
+        """Ask for its vote; whose it is says the answer. It is not asked if none of its models can read the message.
 
         Raises:
-            ServiceError: It cannot be reached, failed, uses another emotion wheel, answered what is no vote, or was
-                replaced on the way.
+            ServiceError: It cannot be reached, failed, or uses another emotion wheel.
         """
+        models = self._models()
+        if models and all(model.card.ontology_hash != self._wheel.digest for model in models):
+            raise FailedPrecondition(self._other_wheel(models[0].card))
+        if reason := _unreadable(message, models):
+            return Vote(self.name, Status.ABSTAINED, reason, source=_only(models))
         started_s = time.monotonic()
-        model = introduction.source.model
-        if model.card.ontology_hash != self._wheel.digest:
-            raise FailedPrecondition(
-                f"mllm {self.name} uses emotion wheel {model.card.ontology_hash[:12]}, the panel"
-                f" {self._wheel.digest[:12]}; deploy the same version of both"
-            )
         async with clients.calling(f"mllm {self.name}"):
             answer = await clients.ask_any(self._stub.PredictEmotion, self._parts(message), clients.options(timeout_s))
         latency_s = time.monotonic() - started_s
-        if problem := problem_of(answer, model.level, self._wheel):
-            raise BackendFailed(f"mllm {self.name}: {problem}")
-        await self._check_same(model)
+        card = answer.card if answer.HasField("card") else None
+        if problem := self._problem_of(answer):
+            return Vote(self.name, Status.FAILED, problem, latency_s=latency_s, source=Answer(card))
         return Vote(
             voter=self.name,
             status=Status.ABSTAINED if answer.abstained else Status.VOTED,
@@ -120,7 +124,7 @@ class MllmVoter:
             distribution=dict(answer.distribution),
             fine=answer.level == pb.LEVEL_LABEL,
             latency_s=latency_s,
-            source=Answer(model, answer),
+            source=Answer(card, answer),
         )
 
     async def transcribe(self, audio: bytes) -> pb.TranscribeResponse:
@@ -149,22 +153,23 @@ class MllmVoter:
                 async for part in parts:
                     yield part
 
-    async def _check_same(self, model: pb.GetModelResponse) -> None:
-        """Raises BackendFailed when the service now runs another model: whose vote it was cannot be told then.
+    def _models(self) -> list[pb.GetModelResponse]:
+        return self._replicas.models(pb.GetModelResponse)
 
-        A call that broke off is tried again, and what answers may be what the voter was replaced with. One that
-        cannot be asked any more was not replaced; its vote counts.
-        """
-        try:
-            async with clients.calling(f"mllm {self.name}"):
-                now = await self._stub.GetModel(pb.GetModelRequest(), **clients.options(CARD_AGAIN_TIMEOUT_S))
-        except ServiceError:
-            return
-        if now.card != model.card:
-            raise BackendFailed(
-                f"mllm {self.name} was replaced while it voted: {model.card.model} {model.card.digest[:12]} before,"
-                f" {now.card.model} {now.card.digest[:12]} after"
-            )
+    def _problem_of(self, answer: pb.PredictEmotionResponse) -> str:
+        """Return why an answer is no vote; empty when it is one."""
+        # An older release names no model; it refuses another wheel by itself.
+        if answer.HasField("card") and answer.card.ontology_hash != self._wheel.digest:
+            return self._other_wheel(answer.card)
+        levels = {model.card.digest: model.level for model in self._models()}
+        problem = problem_of(answer, levels.get(answer.card.digest, pb.LEVEL_UNSPECIFIED), self._wheel)
+        return problem and f"mllm {self.name}: {problem}"
+
+    def _other_wheel(self, card: common.ModelCard) -> str:
+        return (
+            f"mllm {self.name} uses emotion wheel {card.ontology_hash[:12]}, the panel"
+            f" {self._wheel.digest[:12]}; deploy the same version of both"
+        )
 
     async def _parts(self, message: Message) -> AsyncIterator[pb.PredictEmotionRequest]:
         yield pb.PredictEmotionRequest(
@@ -176,3 +181,22 @@ class MllmVoter:
             yield pb.PredictEmotionRequest(audio=piece)
         for frame in message.frames:
             yield pb.PredictEmotionRequest(frame=frame)
+
+
+def _only(models: list[pb.GetModelResponse]) -> Answer | None:
+    """Return the one model that they are for the record; None when they differ, or there are none."""
+    if not models or any(model.card != models[0].card for model in models):
+        return None
+    return Answer(models[0].card)
+
+
+def _unreadable(message: Message, models: list[pb.GetModelResponse]) -> str:
+    """Return why none of the models can read a message; empty when one may, or nothing is known of them."""
+    perceived = {modality for model in models for modality in model.perceives}
+    if not perceived or perceived & message.modalities:
+        return ""
+    return f"it perceives {_names(perceived)}, and the message has {_names(message.modalities)}"
+
+
+def _names(modalities: Iterable[common.Modality]) -> str:
+    return " and ".join(common.Modality.Name(each).removeprefix("MODALITY_").lower() for each in sorted(modalities))

@@ -148,7 +148,7 @@ def test_a_replayed_voter_says_what_it_said() -> None:
     replayed = Replayed("one", fine=True, delay_s=None)
 
     async def ask() -> object:
-        return (await replayed.vote(ROWS[0], await replayed.introduce(), 1.0)).distribution
+        return (await replayed.vote(ROWS[0], 1.0)).distribution
 
     assert asyncio.run(ask()) == SAD.distribution
 

@@ -7,7 +7,7 @@ import pytest
 
 from emotions import Wheel
 from services.common.errors import BackendFailed, FailedPrecondition, InvalidRequest, NotReady
-from services.understanding.domain import Status
+from services.understanding.domain import Status, Vote
 from tests.fakes import PATIENCE_S
 from tests.seats import Seat, abstained, ask, panel_of, seat, vote
 
@@ -130,13 +130,30 @@ async def test_votes_asked_ahead_can_be_stopped(wheel: Wheel) -> None:
         await ahead.votes["eyes"]
 
 
-async def test_who_cannot_be_reached_ahead_is_recorded_as_failed(wheel: Wheel) -> None:
-    away = seat("face", vote("face", {"sad": 1.0}))
-    away.sees_only = NotReady("it cannot be reached")
-    panel = panel_of(wheel, away, seat("text", vote("text", {"sad": 1.0})))
-    decision = await panel.decide("pictures and words", panel.begin("pictures"))
-    assert (decision.votes[0].status, decision.votes[0].reason) == (Status.FAILED, "it cannot be reached")
-    assert away.messages == []
+async def test_who_is_not_known_yet_is_asked_with_the_words(wheel: Wheel) -> None:
+    late = seat("face", vote("face", {"sad": 1.0}))
+    late.is_known, late.sees_only = False, True
+    panel = panel_of(wheel, late, seat("text", vote("text", {"sad": 1.0})))
+    ahead = panel.begin("pictures")
+    late.is_known = True
+    decision = await panel.decide("pictures and words", ahead)
+    assert [each.status for each in decision.votes] == [Status.VOTED, Status.VOTED]
+    assert late.messages == ["pictures and words"]
+
+
+async def test_of_a_failed_voter_that_was_not_known_nothing_is_kept(wheel: Wheel) -> None:
+    away = seat("face", NotReady("it cannot be reached"))
+    away.is_known = False
+    decision = await ask(wheel, away, seat("text", vote("text", {"sad": 1.0})))
+    failed = decision.votes[0]
+    assert (failed.status, failed.reason, failed.source) == (Status.FAILED, "it cannot be reached", None)
+
+
+async def test_what_is_no_vote_counts_for_nothing_and_is_kept_as_what_it_is(wheel: Wheel) -> None:
+    wrong = Vote("odd", Status.FAILED, "it neither voted nor abstained", source="card in its answer")
+    decision = await ask(wheel, seat("odd", wrong), seat("text", vote("text", {"sad": 1.0})))
+    assert (decision.votes[0].status, decision.votes[0].source) == (Status.FAILED, "card in its answer")
+    assert decision.tally == {"sad": 1}
 
 
 async def test_who_hangs_when_asked_ahead_keeps_nobody_waiting_for_the_words(wheel: Wheel) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from emotions import Wheel
 from services.common.errors import BackendFailed
-from services.understanding.domain import Status
+from services.understanding.domain import Status, Vote
 from services.understanding.panel import CALLED_OFF
 from tests.fakes import PATIENCE_S
 from tests.seats import Seat, abstained, panel_of, seat, three_and_a_slow_one, vote
@@ -55,17 +55,16 @@ async def test_who_can_change_the_result_is_waited_for(wheel: Wheel) -> None:
     assert (await deciding).label == "furious"
 
 
-async def test_a_voter_that_has_not_said_what_it_is_may_be_anything(wheel: Wheel) -> None:
+async def test_a_voter_of_which_nothing_is_known_may_be_anything(wheel: Wheel) -> None:
     seats = [seat("a", vote("a", {"lonely": 0.55, "sad": 0.45})), seat("b", vote("b", {"lonely": 0.55, "sad": 0.45}))]
     on_classes = Seat("face", vote("face", wheel.spread({"sad": 1.0}), fine=False), fine=False)
     decision = await panel_of(wheel, *seats, on_classes, early=True).decide("message")
     assert decision.votes[2].status is Status.CANCELLED
-    unknown = seat("face", vote("face", {"sad": 1.0}))
-    unknown.known.clear()
+    unknown = Seat("face", vote("face", {"sad": 1.0}), is_known=False)
     deciding = asyncio.create_task(panel_of(wheel, *seats, unknown, early=True).decide("message"))
     await others_voted()
     assert not deciding.done()
-    unknown.known.set()
+    unknown.ready.set()
     decision = await deciding
     assert (decision.label, decision.votes[2].status) == ("sad", Status.VOTED)
 
@@ -105,6 +104,19 @@ async def test_who_looks_for_cries_for_help_is_never_called_off(wheel: Wheel) ->
 async def test_when_who_looks_for_cries_for_help_fails_all_others_are_heard(wheel: Wheel) -> None:
     quick, slow = three_and_a_slow_one()
     guard = seat("guard", BackendFailed("out of paper"))
+    deciding = asyncio.create_task(
+        panel_of(wheel, guard, *quick, slow, early=True, awaited=("guard",)).decide("message")
+    )
+    await slow.asked.wait()
+    await others_voted()
+    assert not deciding.done()
+    slow.ready.set()
+    assert not (await deciding).early
+
+
+async def test_when_who_looks_for_cries_for_help_says_nothing_that_counts_all_others_are_heard(wheel: Wheel) -> None:
+    quick, slow = three_and_a_slow_one()
+    guard = seat("guard", Vote("guard", Status.FAILED, "its probabilities sum to 2, not to 1"))
     deciding = asyncio.create_task(
         panel_of(wheel, guard, *quick, slow, early=True, awaited=("guard",)).decide("message")
     )

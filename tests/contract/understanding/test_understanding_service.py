@@ -195,8 +195,8 @@ async def test_trace_and_deadline_are_handed_on_to_every_voter(stub: "Stub", cal
         timeout=1.5,  # less than any of the panel's own
         metadata=(("traceparent", f"00-{trace_id}-b7ad6b7169203331-01"),),
     )
-    # Each is asked who it is before it votes, and after.
-    assert sorted(call.method for call in calls.calls) == ["GetModel"] * 6 + ["PredictEmotion"] * 3 + ["Understand"]
+    # Nobody is asked who it is.
+    assert sorted(call.method for call in calls.calls) == ["PredictEmotion"] * 3 + ["Understand"]
     assert {call.trace_id for call in calls.calls} == {trace_id}
     assert all(call.remaining_s is not None and call.remaining_s < 1.6 for call in calls.calls)
 

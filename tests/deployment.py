@@ -172,15 +172,15 @@ async def serving_video(
 
 
 @asynccontextmanager
-async def serving_understanding(cast: Cast, voters: Mapping[str, str]) -> AsyncIterator[Served]:
-    """Serves a panel of the voters at these addresses; "lead" writes and transcribes."""
+async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: str = "lead") -> AsyncIterator[Served]:
+    """Serves a panel of the voters at these addresses; "lead" transcribes, and writes unless another does."""
     decoder = InferenceQueue("decode", "pyav", 8, workers=2)
     async with AsyncExitStack() as stack:
         seats = {}
         wheel = cast.wheel("understanding")
         for name, address in voters.items():
             channel = await stack.enter_async_context(clients.open_channel(address))
-            await channel.replicas.wait_ready()
+            await channel.replicas.wait_ready(address.count(",") + 1)
             seats[name] = MllmVoter(name, channel, wheel)
         servicer = UnderstandingServicer(
             panel=Panel(
@@ -194,7 +194,7 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str]) -> AsyncI
             ),
             voters=list(seats.values()),
             intake=Intake(seats["lead"], decoder, frames_max=4),
-            writer=seats["lead"],
+            writer=seats[writer],
             wheel=wheel,
             history_turns_max=cast.history_turns_max,
         )

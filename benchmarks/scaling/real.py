@@ -26,7 +26,7 @@ from services.common.channels import BalancedChannel
 from services.common.replicas import Replicas
 from tests.deployment import Cast, serving_mllm, serving_tts, serving_understanding
 from tests.fake_memory import serving_memory
-from tests.serving import plain_channel
+from tests.serving import plain_channel, serving
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub
@@ -84,8 +84,8 @@ async def _gateway(fleet: Fleet, replicas: int, speed: float) -> "AsyncIterator[
     async with AsyncExitStack() as stack:
         voters = {}
         for name, voter in cast_.voters.items():
-            serving = serving_mllm(name, voter, wheel, WAITING_MAX)
-            voters[name] = (await stack.enter_async_context(serving)).address
+            voting = serving_mllm(name, voter, wheel, WAITING_MAX)
+            voters[name] = (await stack.enter_async_context(voting)).address
         served = {
             "understanding": await stack.enter_async_context(serving_understanding(cast_, voters)),
             "memory": await stack.enter_async_context(serving_memory(cast_.memory, wheel)),

@@ -1,145 +1,20 @@
-"""Votes of a panel with voters that hang, talk nonsense, die or are replaced: real channels, raw voters."""
+"""Votes of a panel with voters that hang, talk nonsense or die: real channels, raw voters."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-from typing import cast as typed
 
 import grpc
 import pytest
 
-import emotions
-from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
-from e3rg.mllm.v1 import mllm_pb2_grpc
 from e3rg.understanding.v1 import understanding_pb2 as pb
-from e3rg.understanding.v1 import understanding_pb2_grpc
-from services.common import server
-from services.common.errors import NotReady
 from services.mllm.domain import Level
 from services.understanding.panel import CALLED_OFF
-from tests.deployment import Cast, serving_mllm, serving_understanding
-from tests.fake_voters import FakeVoter
 from tests.fakes import PATIENCE_S, Gate
+from tests.odd_voters import INVALID, WHEEL, Panel, answer, understand
 from tests.samples import film, wav
-from tests.serving import CallLog, Served, loopback, refused, serving
-
-if TYPE_CHECKING:
-    from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
-
-WHEEL = emotions.load()
-MLLM = "e3rg.mllm.v1.MllmService"
-INVALID = grpc.StatusCode.INVALID_ARGUMENT
-
-
-def card(model: str = "odd-1", ontology_hash: str = WHEEL.digest) -> mllm.GetModelResponse:
-    return mllm.GetModelResponse(
-        card=common.ModelCard(backend="odd", model=model, digest=model * 8, ontology_hash=ontology_hash),
-        operations=[mllm.OPERATION_PREDICT],
-        perceives=[common.MODALITY_TEXT],
-        level=mllm.LEVEL_LABEL,
-    )
-
-
-def answer(distribution: Mapping[str, float], **changes: Any) -> mllm.PredictEmotionResponse:
-    """A vote that nothing is wrong with but `changes`."""
-    fields: dict[str, Any] = {"label": "furious", "face_class": "angry", "level": mllm.LEVEL_LABEL, "parse": "scored"}
-    return mllm.PredictEmotionResponse(distribution=distribution, **(fields | changes))
-
-
-class Odd(mllm_pb2_grpc.MllmServiceServicer):
-    """A voter straight on the wire: it says `answer`, whatever that is, as soon as `ready` is set, and who it is
-    as soon as `known` is. Its answers name `model` as theirs, and so does its watch stream while `is_told`."""
-
-    def __init__(self, model: str = "odd-1") -> None:
-        self.model = card(model)
-        self.is_told = self.is_named = True
-        self.is_leaving = False
-        self.answer = answer({"furious": 1.0})
-        self.ready = asyncio.Event()
-        self.ready.set()
-        self.known = asyncio.Event()
-        self.known.set()
-        self.asked = asyncio.Event()
-        self.cancelled = asyncio.Event()
-        self.remaining_s = 0.0
-        """Of the vote's own deadline, when it was cancelled."""
-
-    async def GetModel(self, request: mllm.GetModelRequest, context: Any) -> mllm.GetModelResponse:  # noqa: N802
-        await self.known.wait()
-        return self.model
-
-    async def PredictEmotion(self, request_iterator: Any, context: Any) -> mllm.PredictEmotionResponse:  # noqa: N802
-        try:
-            async for _ in request_iterator:
-                pass
-            self.asked.set()
-            await self.ready.wait()
-        except asyncio.CancelledError:
-            self.remaining_s = context.time_remaining()
-            self.cancelled.set()
-            raise
-        if self.is_leaving:
-            raise NotReady("it is being stopped")
-        said = mllm.PredictEmotionResponse()
-        said.CopyFrom(self.answer)
-        if self.is_named:
-            said.card.CopyFrom(self.model.card)
-        return said
-
-    async def Transcribe(self, request_iterator: Any, context: Any) -> mllm.TranscribeResponse:  # noqa: N802
-        raise NotImplementedError
-
-    def WriteReply(self, request: mllm.WriteReplyRequest, context: Any) -> Any:  # noqa: N802
-        raise NotImplementedError
-
-    def register(self, to: grpc.aio.Server) -> None:
-        mllm_pb2_grpc.add_MllmServiceServicer_to_server(self, to)
-
-
-class Panel:
-    """A panel of an odd voter, a lead, and as many sad ones as are told."""
-
-    def __init__(self) -> None:
-        self.cast = Cast(vote_deadline_s=20)
-        self.odd = Odd()
-        self.more_odds: list[Odd] = []
-        """Further replicas of the odd voter."""
-        self.odd_port = 0
-        self._stack = AsyncExitStack()
-        self._odd_stack = AsyncExitStack()
-
-    async def start(self, sad: int = 1) -> "Stub":
-        odd = await self._odd_stack.enter_async_context(self._serving(self.odd))
-        self.odd_port = odd.running.port
-        more = [(await self._stack.enter_async_context(self._serving(each))).address for each in self.more_odds]
-        voters = {"odd": f"ipv4:{','.join([odd.address, *more])}"}
-        others = {f"sad{number}": FakeVoter({"sad": 0.9, "lonely": 0.1}) for number in range(sad)}
-        for name, voter in {**others, "lead": self.cast.lead}.items():
-            voters[name] = (await self._stack.enter_async_context(serving_mllm(name, voter, WHEEL))).address
-        served = await self._stack.enter_async_context(serving_understanding(self.cast, voters))
-        return typed("Stub", understanding_pb2_grpc.UnderstandingServiceStub(served.channel))
-
-    async def stop_odd(self) -> None:
-        await self._odd_stack.aclose()
-
-    async def replace_odd(self, odd: Odd) -> None:
-        """Stops the odd voter, and starts another where it was."""
-        await self.stop_odd()
-        settings = loopback(port=self.odd_port, shutdown_grace_s=0)
-        running = await self._odd_stack.enter_async_context(server.running(MLLM, "mllm", settings))
-        running.serve(odd.register, model=odd.model)
-        await running.set_ready()
-
-    @staticmethod
-    def _serving(odd: Odd) -> AbstractAsyncContextManager[Served]:
-        return serving(MLLM, odd.register, grace_s=0, model=odd.model if odd.is_told else None)
-
-    async def stop(self) -> None:
-        await self._stack.aclose()
-        await self._odd_stack.aclose()
+from tests.serving import CallLog, refused
 
 
 @pytest.fixture
@@ -147,29 +22,6 @@ async def panel() -> AsyncIterator[Panel]:
     panel = Panel()
     yield panel
     await panel.stop()
-
-
-async def understand(
-    stub: "Stub",
-    text: str = "I lost my job.",
-    history: int = 0,
-    seed: int = 0,
-    audio: bytes = b"",
-    video: bytes = b"",
-) -> pb.UnderstandResponse:
-    header = pb.UnderstandHeader(
-        text=text,
-        ontology_hash=WHEEL.digest,
-        seed=seed,
-        audio_size_bytes=len(audio),
-        video_size_bytes=len(video),
-    )
-    said = [common.Utterance(speaker=common.SPEAKER_USER, text=f"turn {number}") for number in range(history)]
-    parts = [pb.UnderstandRequest(header=header)]
-    parts += [pb.UnderstandRequest(audio=audio[at : at + (1 << 20)]) for at in range(0, len(audio), 1 << 20)]
-    parts += [pb.UnderstandRequest(video=video[at : at + (1 << 20)]) for at in range(0, len(video), 1 << 20)]
-    parts.append(pb.UnderstandRequest(context=pb.UnderstandContext(history=said)))
-    return await stub.Understand(iter(parts), timeout=PATIENCE_S)
 
 
 # Nonsense
@@ -248,15 +100,6 @@ async def test_a_voter_that_hangs_is_late_and_its_call_is_cancelled(panel: Panel
     await asyncio.wait_for(panel.odd.cancelled.wait(), PATIENCE_S)
 
 
-async def test_a_turn_does_not_wait_for_a_voter_to_say_what_it_is_but_who_asks_for_the_panel_does(panel: Panel) -> None:
-    panel.odd.known.clear()
-    stub = await panel.start()
-    record = (await understand(stub)).record
-    assert (record.votes[0].status, record.votes[0].card.model) == (pb.VOTE_STATUS_VOTED, "odd-1")
-    seat = (await stub.GetPanel(pb.GetPanelRequest())).seats[0]
-    assert seat.problem == "mllm odd: it did not tell its card within 2 s"
-
-
 async def test_a_voter_that_dies_over_its_vote_is_recorded_and_the_panel_goes_on(panel: Panel) -> None:
     panel.odd.ready.clear()
     stub = await panel.start()
@@ -268,94 +111,6 @@ async def test_a_voter_that_dies_over_its_vote_is_recorded_and_the_panel_goes_on
     assert record.votes[0].reason.startswith("mllm odd: ")
     assert record.votes[0].card.model == "odd-1"
     assert (record.label, dict(record.tally)) == ("sad", {"sad": 2})
-
-
-async def test_each_vote_names_the_one_that_gave_it_of_two_behind_one_name(panel: Panel) -> None:
-    second = Odd("odd-2")
-    second.answer = answer({"sad": 1.0}, label="sad", face_class="sad")
-    panel.more_odds = [second]
-    stub = await panel.start()
-    seen: dict[str, set[str]] = {}
-    async with asyncio.timeout(PATIENCE_S):
-        while len(seen) < 2:  # replicas that are equally idle are chosen at random
-            (vote, *_) = (await understand(stub)).record.votes
-            assert vote.prediction.card == vote.card
-            seen.setdefault(vote.card.model, set()).add(vote.prediction.label)
-    assert seen == {"odd-1": {"furious"}, "odd-2": {"sad"}}
-
-
-async def test_a_vote_of_the_one_that_is_asked_in_place_of_another_is_its_own(panel: Panel) -> None:
-    panel.odd.is_leaving = True
-    panel.more_odds = [Odd("odd-2")]
-    stub = await panel.start()
-    while not panel.odd.asked.is_set():
-        vote = (await understand(stub)).record.votes[0]
-        assert (vote.status, vote.card.model) == (pb.VOTE_STATUS_VOTED, "odd-2")
-
-
-async def test_nobody_guesses_which_of_two_models_was_late(panel: Panel) -> None:
-    panel.cast.vote_deadline_s = 0.5
-    panel.more_odds = [Odd("odd-2")]
-    for odd in (panel.odd, *panel.more_odds):
-        odd.ready.clear()
-    late = (await understand(await panel.start())).record.votes[0]
-    assert (late.status, late.HasField("card")) == (pb.VOTE_STATUS_LATE, False)
-
-
-async def test_a_voter_that_is_replaced_over_a_vote_sits_on_the_panel_as_what_it_is_now(panel: Panel) -> None:
-    panel.odd.ready.clear()
-    stub = await panel.start()
-    understanding = asyncio.ensure_future(understand(stub))
-    await asyncio.wait_for(panel.odd.asked.wait(), PATIENCE_S)
-    await panel.replace_odd(Odd("odd-2"))
-    # Its call broke off; made again it reaches the successor, or nobody.
-    first = (await understanding).record.votes[0]
-    assert (first.status, first.card.model) in [(pb.VOTE_STATUS_VOTED, "odd-2"), (pb.VOTE_STATUS_FAILED, "odd-1")]
-    second = (await understand(stub)).record.votes[0]
-    assert (second.status, second.card.model) == (pb.VOTE_STATUS_VOTED, "odd-2")
-
-
-async def test_a_voter_with_another_wheel_is_not_asked(panel: Panel) -> None:
-    panel.odd.model = card(ontology_hash="0" * 64)
-    record = (await understand(await panel.start())).record
-    assert record.votes[0].status == pb.VOTE_STATUS_FAILED
-    assert record.votes[0].reason == (
-        f"mllm odd uses emotion wheel 000000000000, the panel {WHEEL.digest[:12]}; deploy the same version of both"
-    )
-    assert dict(record.tally) == {"sad": 2}
-    assert not panel.odd.asked.is_set()
-
-
-async def test_the_vote_of_a_model_with_another_wheel_of_which_nothing_was_known_does_not_count(panel: Panel) -> None:
-    panel.odd.model, panel.odd.is_told = card(ontology_hash="0" * 64), False
-    vote = (await understand(await panel.start())).record.votes[0]
-    assert (vote.status, vote.card.ontology_hash) == (pb.VOTE_STATUS_FAILED, "0" * 64)
-    assert vote.reason.startswith("mllm odd uses emotion wheel 000000000000, the panel ")
-
-
-async def test_a_voter_of_an_older_release_that_names_no_model_votes_as_nobody(panel: Panel) -> None:
-    panel.odd.is_told = panel.odd.is_named = False
-    vote = (await understand(await panel.start())).record.votes[0]
-    assert (vote.status, vote.HasField("card"), vote.weight) == (pb.VOTE_STATUS_VOTED, False, 1)
-
-
-async def test_a_voter_is_asked_only_about_what_it_perceives(panel: Panel) -> None:
-    panel.odd.model.ClearField("perceives")
-    panel.odd.model.perceives.append(common.MODALITY_VIDEO)
-    stub = await panel.start()
-    record = (await understand(stub)).record
-    vote = record.votes[0]
-    assert (vote.status, vote.card.model) == (pb.VOTE_STATUS_ABSTAINED, "odd-1")
-    assert (vote.reason, vote.HasField("prediction")) == ("it perceives video, and the message has text", False)
-    assert (panel.odd.asked.is_set(), record.label) == (False, "sad")
-    assert (await understand(stub, video=film())).record.votes[0].status == pb.VOTE_STATUS_VOTED
-    assert panel.odd.asked.is_set()
-
-
-async def test_of_two_models_behind_one_name_it_is_enough_that_one_perceives_the_message(panel: Panel) -> None:
-    panel.odd.model.perceives[:] = [common.MODALITY_VIDEO]
-    panel.more_odds = [Odd("odd-2")]
-    assert (await understand(await panel.start())).record.votes[0].status == pb.VOTE_STATUS_VOTED
 
 
 async def test_without_a_quorum_every_absent_voter_is_named(panel: Panel) -> None:

@@ -50,6 +50,12 @@ async def test_the_lead_writes_the_reply_sentence_by_sentence(stub: "Stub", cast
     assert (request.user_emotion, request.reply_emotion, request.seed) == ("sad", "caring", 7)
 
 
+async def test_nobody_is_asked_for_the_card_before_a_reply(stub: "Stub", calls: CallLog) -> None:
+    parts = [part async for part in stub.WriteReply(order(), timeout=20)]
+    assert [part.WhichOneof("part") for part in parts] == ["card", "sentence", "sentence", "record"]
+    assert [call.method for call in calls.calls] == ["WriteReply"] * 2
+
+
 async def test_what_memory_recalled_reaches_the_writer_and_the_record_comes_back(stub: "Stub", cast: Cast) -> None:
     cast.lead.record = ReplyRecord(memories=(MemoryUse(sentence="You told me that your dog was ill."),))
     recalled = mllm.Memory(text="My dog is ill.", emotion="sad", turns_ago=2, age_s=90, similarity=0.5)

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
-from e3rg.memory.v1 import memory_pb2
+from e3rg.memory.v1 import exemplars_pb2, memory_pb2
 from services.memory.embedding import SentenceEmbedder
 from tests.fakes import PATIENCE_S
 from tests.serving import refused
@@ -26,7 +26,18 @@ from tests.support.conversations import (
     remember,
     search,
 )
-from tests.support.memory import Clock, OtherEmbedder, Stubs, WordEmbedder, green, header, parts, process_of, serving
+from tests.support.memory import (
+    TENANT,
+    Clock,
+    OtherEmbedder,
+    Stubs,
+    WordEmbedder,
+    green,
+    header,
+    parts,
+    process_of,
+    serving,
+)
 from tests.support.stacks import Stack
 
 WORDS = ("dog", "cat", "walk", "rain", "sun", "train", "work", "sleep", "mother", "song", "bread", "river", "letter")
@@ -76,6 +87,70 @@ async def test_the_turns_most_like_the_text_are_found_the_nearest_first(stubs: S
     first = hits[0].turn
     assert (first.user_text, first.reply_text, first.conversation) == ("my dog", "answer 4", "other")
     assert (first.user_emotion, first.vote_record, len(first.timings_s)) == ("sad", b"", 0)
+
+
+async def sought(stubs: Stubs, **wanted: Any) -> memory_pb2.SearchResponse:
+    """What a search like "my dog" finds; of bob unless told otherwise."""
+    values = place(person="bob", conversation="") | {"text": "my dog", "examples_max": 4} | wanted
+    return await stubs.memory.Search(memory_pb2.SearchRequest(**values))
+
+
+async def learn(stubs: Stubs, *texts: str, identity: str = "") -> None:
+    """Keep examples of answers, of the tenant unless told otherwise."""
+    examples = [
+        exemplars_pb2.Exemplar(user_text=text, user_emotion=emotion, reply_text=f"re {text}")
+        for text, emotion in zip(texts, EMOTIONS, strict=False)
+    ]
+    await stubs.exemplars.PutExemplars(
+        exemplars_pb2.PutExemplarsRequest(tenant=TENANT, identity=identity, exemplars=examples)
+    )
+
+
+async def test_examples_come_with_the_turns_by_one_embedding_as_they_do_alone(stack: Stack) -> None:
+    embedder = WordEmbedder()
+    async with serving(stack.settings(), embedder) as stubs:
+        await stubs.add(parts(header()))
+        await remember(stubs, 1, "my dog is ill", {"person": "bob"})
+        await learn(stubs, "my dog", "it rains")
+        await learn(stubs, "a dog", "my dog", identity="ada")
+        embedder.read.clear()
+        found_ = await sought(stubs, text="my old dog", similarity_min=0.2)
+        assert embedder.read == ["my old dog"]
+        assert [hit.turn.id for hit in found_.hits] == ["turn-1"]
+        alone = await stubs.exemplars.SearchExemplars(
+            exemplars_pb2.SearchExemplarsRequest(tenant=TENANT, identity="ada", text="my old dog", similarity_min=0.2)
+        )
+        assert list(found_.examples) == list(alone.hits)
+        assert len(alone.hits) == 3
+        (first,) = (await sought(stubs, text="my old dog", examples_max=1)).examples
+        assert first == alone.hits[0]
+        assert [hit.exemplar.user_text for hit in (await sought(stubs, user_emotions=["happy"])).examples] == [
+            "my dog",
+            "it rains",
+        ]
+        assert (await sought(stubs, examples_max=0)).examples == []
+        assert found_.model_digest == embedder.digest
+
+
+async def test_examples_are_found_though_the_turn_stands_alone(stubs: Stubs) -> None:
+    await learn(stubs, "my dog")
+    alone = await sought(stubs, person="", hits_max=0)
+    assert (len(alone.hits), [hit.exemplar.user_text for hit in alone.examples]) == (0, ["my dog"])
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "conversation: it is empty"):
+        await sought(stubs, person="")
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "hits_max: 0 hits; ask for 1 to 32"):
+        await sought(stubs, hits_max=0, examples_max=0)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, "examples_max: 33 examples"):
+        await sought(stubs, examples_max=33)
+
+
+async def test_without_the_permission_to_keep_turns_examples_come_without_turns(stubs: Stubs) -> None:
+    await learn(stubs, "my dog")
+    await allow(stubs, ("infer_emotion",))
+    left = await sought(stubs)
+    assert (len(left.hits), [hit.exemplar.user_text for hit in left.examples]) == (0, ["my dog"])
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "keep_turns"):
+        await sought(stubs, examples_max=0)
 
 
 @pytest.mark.parametrize(

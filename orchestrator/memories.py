@@ -32,10 +32,10 @@ SERVICES: tuple[ServiceDescriptor, ...] = tuple(
         (turns_pb2, "TurnService"),
     )
 )
-WITHIN = frozenset(
-    {"Recall", "Remember", "PutClip", "PutTimings", "PutScores", "SummarizeUsers", "GetDerived", "PutDerived"}
-)
+IN_TURNS = frozenset({"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"})
 """RPCs of turns only: nobody plants from outside what an avatar remembers, or how its voice was fitted."""
+WITHIN = IN_TURNS | {"PutScores", "SummarizeUsers"}
+"""RPCs of the services within: nobody outside scores turns by machine, or looks across tenants."""
 
 
 class Memories:
@@ -143,7 +143,8 @@ class Memories:
 
 
 def _refusals(method: str) -> tuple[Callable[..., Awaitable[bytes]], Callable[..., AsyncGenerator[bytes]]]:
-    error = Unsupported(f"{method} is for the services within; here a turn does it (OrchestratorService.Respond)")
+    instead = "; here a turn does it (OrchestratorService.Respond)" if method in IN_TURNS else ""
+    error = Unsupported(f"{method} is for the services within{instead}")
 
     async def refuse(requests: Any, context: Any) -> bytes:
         raise error

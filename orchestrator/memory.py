@@ -5,16 +5,15 @@ Every method raises the `ServiceError` that the memory had, also for a failure o
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import grpc
 
 from e3rg.memory.v1 import (
-    exemplars_pb2,
-    exemplars_pb2_grpc,
     identities_pb2,
     identities_pb2_grpc,
     memory_pb2_grpc,
@@ -27,7 +26,6 @@ from services.common.errors import Damaged, NotFound, ServiceError
 from services.common.media import chunks
 
 if TYPE_CHECKING:  # these exist in the stubs only
-    from e3rg.memory.v1.exemplars_pb2_grpc import ExemplarServiceAsyncStub
     from e3rg.memory.v1.identities_pb2_grpc import IdentityServiceAsyncStub
     from e3rg.memory.v1.memory_pb2_grpc import MemoryServiceAsyncStub
 
@@ -36,37 +34,44 @@ log = logging.getLogger(__name__)
 MEMORY_TIMEOUT_S = 5.0
 DERIVED_TIMEOUT_S = 1.0
 """The first sound waits for what was derived; it can be derived again, which takes about as long."""
+DERIVED_KEEP_S = 3600.0
+"""What was derived is asked for again after so long at the latest, though it is used all the time."""
 REFERENCES_BYTES_MAX = 128 << 20
-"""Room for the references of the identities used last; one may have 16 MiB."""
+"""Room for the references of the identities used last, and what was derived from them; one may have 16 MiB."""
 REFERENCES_KEEP_S = 60.0
-"""TTL of a cached reference after its last use. Whoever erases an identity is told when no replica holds any of
-it any more (`Audit.caches_gone_by_s`): the memory counts this in."""
+"""TTL of a cached reference, or of what was derived, after its last use. Whoever erases an identity is told when no
+replica holds any of it any more (`Audit.caches_gone_by_s`): the memory counts this in."""
 
 
 @dataclass(frozen=True)
 class _Key:
-    """Which file of which version of an identity."""
+    """A file of one version of an identity, or what a model derived from files of it in this hour."""
 
     tenant: str
     identity: str
     generation: str
     version: int
-    digest: str
+    digests: tuple[str, ...]
+    model_digest: str = ""
+    hour: int = 0
 
 
 class Memory:
     """Identities and turns.
 
-    The references of the identities used last are kept here for `keep_s` after their last use, also when nobody asks
-    again, and until it turns out that their identity was changed or erased.
+    The references of the identities used last, and what was derived from them, are kept here for `keep_s` after their
+    last use, also when nobody asks again, and until it turns out that their identity was changed or erased. What was
+    derived is asked for again each hour of `clock`, in seconds: its retention may have ended.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, keep_s: float = REFERENCES_KEEP_S) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel, keep_s: float = REFERENCES_KEEP_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.channel = channel
         self._stub = cast("MemoryServiceAsyncStub", memory_pb2_grpc.MemoryServiceStub(channel))
         self._identities = cast("IdentityServiceAsyncStub", identities_pb2_grpc.IdentityServiceStub(channel))
-        self._exemplars = cast("ExemplarServiceAsyncStub", exemplars_pb2_grpc.ExemplarServiceStub(channel))
         self._references: LastUsed[_Key, bytes] = LastUsed(REFERENCES_BYTES_MAX, len, keep_s)
+        self._clock = clock
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def recall(self, request: pb.RecallRequest) -> pb.RecallResponse:
@@ -88,7 +93,7 @@ class Memory:
 
     async def reference(self, tenant: str, identity: identities_pb2.Identity, digest: str) -> bytes:
         """Reads a file of an identity."""
-        key = _Key(tenant, identity.id, identity.generation, identity.version, digest)
+        key = _key(tenant, identity, [digest])
         if (found := self._references.find(key)) is not None:
             return found
         request = identities_pb2.GetReferenceRequest(tenant=tenant, identity=identity.id, digest=digest)
@@ -98,15 +103,19 @@ class Memory:
             async with aclosing(clients.responses(call)) as parts:
                 async for part in parts:
                     content += part.content
-        kept = self._references.get(key, lambda: bytes(content))
-        if self._sweeping is None:
-            self._sweep()
-        return kept
+        return self._store(key, bytes(content))
 
     @property
     def kept(self) -> bool:
-        """Whether any reference is kept here."""
+        """Whether any reference, or anything derived, is kept here."""
         return len(self._references) > 0
+
+    def _store(self, key: _Key, content: bytes) -> bytes:
+        """Keeps a content, unless there is one, and returns the one that is kept."""
+        kept = self._references.get(key, lambda: content)
+        if self._sweeping is None:
+            self._sweep()
+        return kept
 
     def _sweep(self) -> None:
         """Drops what was not used for long, now and whenever there is more of it."""
@@ -117,6 +126,9 @@ class Memory:
         self, tenant: str, identity: identities_pb2.Identity, digests: Sequence[str], model_digest: str
     ) -> bytes:
         """Reads what a model derived from files of an identity; empty when it is not there in time: derive it again."""
+        key = self._derived_key(tenant, identity, digests, model_digest)
+        if (found := self._references.find(key)) is not None:
+            return found
         request = identities_pb2.GetDerivedRequest(
             tenant=tenant, identity=identity.id, reference_digests=digests, model_digest=model_digest
         )
@@ -134,7 +146,7 @@ class Memory:
         except ServiceError as error:
             log.info("it will be derived", extra={"identity": identity.id, "why": str(error)})
             return b""
-        return bytes(content)
+        return self._store(key, bytes(content)) if content else b""
 
     async def keep_derived(
         self,
@@ -163,16 +175,22 @@ class Memory:
                 await clients.ask_any(self._identities.PutDerived, parts(), clients.options(MEMORY_TIMEOUT_S))
         except ServiceError as error:
             log.warning("what was derived is not kept", extra={"identity": identity.id, "why": str(error)})
+            return
+        key = self._derived_key(tenant, identity, digests, model_digest)
+        self._references.forget(lambda other: other == key)
+        self._store(key, content)
+
+    def _derived_key(
+        self, tenant: str, identity: identities_pb2.Identity, digests: Sequence[str], model_digest: str
+    ) -> _Key:
+        return replace(
+            _key(tenant, identity, digests), model_digest=model_digest, hour=int(self._clock() // DERIVED_KEEP_S)
+        )
 
     async def search(self, request: pb.SearchRequest) -> pb.SearchResponse:
-        """Finds past turns that are like a text."""
+        """Finds past turns that are like a text, and examples of answers to such."""
         async with calling():
             return await self._stub.Search(request, **clients.options(MEMORY_TIMEOUT_S))
-
-    async def examples(self, request: exemplars_pb2.SearchExemplarsRequest) -> exemplars_pb2.SearchExemplarsResponse:
-        """Finds examples of answers to messages that are like a text."""
-        async with calling():
-            return await self._exemplars.SearchExemplars(request, **clients.options(MEMORY_TIMEOUT_S))
 
     async def remember(self, request: pb.RememberRequest, timeout_s: float) -> None:
         """Keeps a turn."""
@@ -199,6 +217,10 @@ class Memory:
         """Tells which store it is."""
         async with calling():
             return await self._stub.GetStore(pb.GetStoreRequest(), **clients.options(CARD_TIMEOUT_S))
+
+
+def _key(tenant: str, identity: identities_pb2.Identity, digests: Sequence[str]) -> _Key:
+    return _Key(tenant, identity.id, identity.generation, identity.version, tuple(digests))
 
 
 @asynccontextmanager

@@ -1,9 +1,8 @@
 """Recall for a turn: the identity, the last turns, and how such messages were answered."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from e3rg.memory.v1 import exemplars_pb2 as exemplars
 from e3rg.memory.v1 import memory_pb2 as memory
@@ -11,7 +10,7 @@ from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2
 from orchestrator.memory import Memory
 from orchestrator.report import Loss, Report
-from services.common.errors import FailedPrecondition, ServiceError
+from services.common.errors import ServiceError
 
 INFER_EMOTION, KEEP_TURNS = "infer_emotion", "keep_turns"
 USES = {
@@ -31,8 +30,6 @@ SIMILARITY_MIN = 0.3
 """Below that a turn or an example has nothing to do with the message (the writers ask for more than that)."""
 TEXT_CHARS_MAX = 4000
 """Of what is searched for: of a speech of minutes, its beginning."""
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -106,65 +103,47 @@ class Recaller:
             return Found()  # what is away cannot be searched
         text = (self._header.text.strip() or (await understanding).text)[:TEXT_CHARS_MAX]
         with self._report.stage("search"):
-            turns, examples = await asyncio.gather(
-                self._in_time(lambda: self._turns(recalled, text), understood, Loss.EARLIER_TURNS),
-                self._in_time(lambda: self._examples(text), understood, Loss.EXAMPLES),
-            )
-        return Found(turns or memory.SearchResponse(), examples or exemplars.SearchExemplarsResponse())
+            answer = await self._in_time(self._request(recalled, text), understood)
+        return Found(
+            memory.SearchResponse(hits=answer.hits, model_digest=answer.model_digest),
+            exemplars.SearchExemplarsResponse(hits=answer.examples, model_digest=answer.model_digest),
+        )
 
-    async def _turns(self, recalled: memory.RecallResponse, text: str) -> memory.SearchResponse:
+    def _request(self, recalled: memory.RecallResponse, text: str) -> memory.SearchRequest:
+        """Returns the search for examples, and for turns where any are kept."""
         header = self._header
         is_kept = any(grant.use == KEEP_TURNS for grant in recalled.identity.grants)
-        if not is_kept or not (header.conversation or header.person):
-            return memory.SearchResponse()
-        request = memory.SearchRequest(
+        return memory.SearchRequest(
             tenant=header.tenant,
             identity=header.identity,
             person=header.person,
             here=header.conversation,
             text=text,
-            hits_max=TURNS_FOUND_MAX,
+            hits_max=TURNS_FOUND_MAX if is_kept and (header.conversation or header.person) else 0,
+            examples_max=EXAMPLES_FOUND_MAX,
             similarity_min=SIMILARITY_MIN,
             # No writer speaks of what was said just now; which of the turns before it reads, it knows itself.
             without=[turn.id for turn in recalled.turns[-1:]],
         )
-        try:
-            return await self._stage.search(request)
-        except FailedPrecondition:  # the permission has ended: then nothing was kept that could be found
-            return memory.SearchResponse()
 
-    async def _examples(self, text: str) -> exemplars.SearchExemplarsResponse:
-        header = self._header
-        request = exemplars.SearchExemplarsRequest(
-            tenant=header.tenant,
-            identity=header.identity,
-            text=text,
-            hits_max=EXAMPLES_FOUND_MAX,
-            similarity_min=SIMILARITY_MIN,
-        )
-        return await self._stage.examples(request)
-
-    async def _in_time(
-        self, ask: Callable[[], Coroutine[Any, Any, Answer]], understood: asyncio.Event, what: Loss
-    ) -> Answer | None:
-        """Returns the answer; None when it is late or the memory failed, both of which are told."""
-        answering = asyncio.create_task(ask())
+    async def _in_time(self, request: memory.SearchRequest, understood: asyncio.Event) -> memory.SearchResponse:
+        """Returns the answer; an empty one when it is late or the memory failed, both of which are told."""
+        answering = asyncio.create_task(self._stage.search(request))
         waiting = asyncio.create_task(_budget_is_over(understood))
         try:
             await asyncio.wait({answering, waiting}, return_when=asyncio.FIRST_COMPLETED)
             if answering.done():
                 return answering.result()
-            self._report.degrade(
-                "search", what, f"not found within {SEARCH_BUDGET_S:g} s; the reply does not wait longer"
-            )
-            return None
+            problem = f"not found within {SEARCH_BUDGET_S:g} s; the reply does not wait longer"
         except ServiceError as error:
-            self._report.degrade("search", what, str(error))
-            return None
+            problem = str(error)
         finally:
             answering.cancel()
             waiting.cancel()
             await asyncio.gather(answering, waiting, return_exceptions=True)
+        for loss in (Loss.EARLIER_TURNS, Loss.EXAMPLES) if request.hits_max else (Loss.EXAMPLES,):
+            self._report.degrade("search", loss, problem)
+        return memory.SearchResponse()
 
 
 async def _budget_is_over(understood: asyncio.Event) -> None:

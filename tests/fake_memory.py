@@ -200,7 +200,10 @@ class FakeMemory(
     async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
         self.sought.append(request)
         await self._begin("Search")
-        said = self._turns(request)
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        grants = self._found(request.tenant, request.identity).grants
+        is_kept = any(grant.use == "keep_turns" and (grant.until or today) >= today for grant in grants)
+        said = self._turns(request) if request.hits_max and is_kept else []
         here = [turn.id for turn in said if turn.conversation == request.here]
         hits = []
         for turn in said:
@@ -209,7 +212,8 @@ class FakeMemory(
             if similarity >= request.similarity_min and turn.id not in request.without:
                 hits.append(pb.Hit(turn=turn, similarity=similarity, turns_ago=ago))
         hits.sort(key=lambda hit: -hit.similarity)
-        return pb.SearchResponse(hits=hits[: request.hits_max], model_digest="e" * 64)
+        examples = self._examples(request)[: request.examples_max]
+        return pb.SearchResponse(hits=hits[: request.hits_max], examples=examples, model_digest="e" * 64)
 
     async def Remember(self, request: pb.RememberRequest, context: Any) -> pb.RememberResponse:
         self.remembered.append(request)
@@ -260,13 +264,7 @@ class FakeMemory(
         self, request: exemplars_pb2.SearchExemplarsRequest, context: Any
     ) -> exemplars_pb2.SearchExemplarsResponse:
         await self._begin("SearchExemplars")
-        hits = [
-            exemplars_pb2.ExemplarHit(exemplar=one, similarity=_likeness(one.user_text, request.text))
-            for one in self.exemplars
-        ]
-        return exemplars_pb2.SearchExemplarsResponse(
-            hits=[hit for hit in hits if hit.similarity >= request.similarity_min][: request.hits_max]
-        )
+        return exemplars_pb2.SearchExemplarsResponse(hits=self._examples(request)[: request.hits_max])
 
     async def EraseIdentity(
         self, request: erasure_pb2.EraseIdentityRequest, context: Any
@@ -275,6 +273,15 @@ class FakeMemory(
         self.erase(request.tenant, request.identity)
         audit = erasure_pb2.Audit(id="1", what=f"identity {request.identity}", asked_by=request.asked_by)
         return erasure_pb2.EraseIdentityResponse(audit=audit)
+
+    def _examples(
+        self, request: pb.SearchRequest | exemplars_pb2.SearchExemplarsRequest
+    ) -> list[exemplars_pb2.ExemplarHit]:
+        hits = [
+            exemplars_pb2.ExemplarHit(exemplar=one, similarity=_likeness(one.user_text, request.text))
+            for one in self.exemplars
+        ]
+        return [hit for hit in hits if hit.similarity >= request.similarity_min]
 
     async def _begin(self, method: str) -> None:
         await asyncio.to_thread(self.before, method)

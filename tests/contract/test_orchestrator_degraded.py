@@ -128,7 +128,7 @@ async def test_without_consent_to_keep_turns_none_is_kept_and_the_reply_says_so(
     turn = await respond(stub, header(identity="shy", conversation="talk", output=pb.OUTPUT_TEXT))
     assert lost(turn) == [("remember", "the memory of this turn")]
     assert "keep_turns" in turn.degraded[0].reason
-    assert cast.memory.sought == []
+    assert [asked.hits_max for asked in cast.memory.sought] == [0]
     assert not cast.memory.turns["default", "shy", "(talk)"]
 
 

@@ -14,7 +14,7 @@ from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from e3rg.understanding.v1 import understanding_pb2 as understanding
-from services.common.errors import BackendFailed, DeadlineExceeded, FailedPrecondition, NotReady, Overloaded
+from services.common.errors import BackendFailed, DeadlineExceeded, NotReady, Overloaded
 from services.mllm.domain import Memory
 from tests.deployment import Cast, deployed
 from tests.fakes import Gate, fail
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DOG, JOB, THANKS = "My dog is ill.", "I lost my job.", "Thank you."
 TEXT, AUDIO = pb.OUTPUT_TEXT, pb.OUTPUT_AUDIO
+NOT_FOUND = [("search", "earlier turns that are like the message"), ("search", "examples of answers")]
+EXAMPLE = exemplars.Exemplar(user_text="I lost my job.", user_emotion="sad", reply_text="What will you do?")
 
 Start = Callable[[], Awaitable["Stub"]]
 
@@ -120,32 +122,53 @@ async def test_nobody_waits_long_for_what_is_searched_and_the_reply_says_so(
     await say(stub, DOG, THANKS, conversation="talk")
     cast.memory.before = gate = Gate("Search")
     turn = await respond(stub, header("My dog is better.", conversation="talk", output=TEXT))
-    assert (turn.recalled, lost(turn)) == ([], [("search", "earlier turns that are like the message")])
-    assert turn.degraded[0].reason.startswith("not found within 0.3 s")
+    assert (turn.recalled, lost(turn)) == ([], NOT_FOUND)
+    assert {each.reason.partition(";")[0] for each in turn.degraded} == {"not found within 0.3 s"}
     assert [call.status for call in await calls.ended("Search", 3)][-1] == "CANCELLED"
     gate.open()
 
 
-@pytest.mark.parametrize(
-    ("method", "dropped"),
-    [("Search", "earlier turns that are like the message"), ("SearchExemplars", "examples of answers")],
-)
+@pytest.mark.parametrize(("conversation", "dropped"), [("talk", NOT_FOUND), ("", NOT_FOUND[1:])])
 async def test_a_search_that_fails_is_told_and_fails_no_turn(
-    stub: "Stub", cast: Cast, method: str, dropped: str
+    stub: "Stub", cast: Cast, conversation: str, dropped: list[tuple[str, str]]
 ) -> None:
-    cast.memory.before = failing(BackendFailed("no such vectors"), method)
-    turn = await respond(stub, header(conversation="talk", output=TEXT))
-    assert lost(turn) == [("search", dropped)]
-    assert turn.done.turn
+    cast.memory.before = failing(BackendFailed("no such vectors"), "Search")
+    turn = await respond(stub, header(conversation=conversation, output=TEXT))
+    assert lost(turn) == dropped
+    assert (await respond(stub, header(conversation="talk", output=TEXT))).done.turn
 
 
-async def test_nothing_is_searched_where_nothing_is_kept(stub: "Stub", cast: Cast) -> None:
+async def test_a_turn_searches_once(stub: "Stub", cast: Cast, calls: CallLog) -> None:
+    await say(stub, JOB, conversation="talk")
+    assert [call.method for call in calls.calls if "Search" in call.method] == ["Search"]
+
+
+async def test_where_nothing_is_kept_only_examples_are_searched(stub: "Stub", cast: Cast) -> None:
     cast.add_identity("shy", ("infer_emotion",))
+    cast.memory.exemplars = [EXAMPLE]
     await say(stub, JOB, identity="shy", conversation="talk")
     await say(stub, JOB)
-    assert cast.memory.sought == []
-    cast.memory.before = failing(FailedPrecondition("keep_turns ended on 2026-01-31"), "Search")
-    assert (await respond(stub, header(conversation="talk", output=TEXT))).degraded == []
+    assert [(asked.hits_max, asked.examples_max) for asked in cast.memory.sought] == [(0, 4), (0, 4)]
+    assert [len(order.examples) for order in cast.lead.orders] == [1, 1]
+
+
+async def test_a_permission_that_has_ended_loses_the_turns_and_no_example(stub: "Stub", cast: Cast) -> None:
+    await say(stub, DOG, THANKS, conversation="talk")
+    cast.memory.exemplars = [EXAMPLE]
+    (keeping,) = [grant for grant in cast.memory.identities["default", "ada"].grants if grant.use == "keep_turns"]
+    keeping.until = "2026-01-31"
+    turn = await respond(stub, header(JOB, conversation="talk", output=TEXT))
+    assert ("search", NOT_FOUND[0][1]) not in lost(turn)
+    assert turn.recalled == []
+    assert len(cast.lead.orders[-1].examples) == 1
+
+
+async def test_examples_are_told_to_no_caller(stub: "Stub", cast: Cast) -> None:
+    cast.memory.exemplars = [EXAMPLE]
+    await say(stub, DOG, THANKS, conversation="talk")
+    turn = await respond(stub, header("My dog is better. I lost my job.", conversation="talk", output=TEXT))
+    assert len(cast.lead.orders[-1].examples) == 1
+    assert [len(found.examples) for found in turn.recalled] == [0]
 
 
 async def test_a_memory_whose_store_is_away_is_told_with_the_age_of_what_it_knows(stub: "Stub", cast: Cast) -> None:

@@ -15,7 +15,7 @@ from e3rg.memory.v1 import erasure_pb2_grpc
 from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.memory.v1 import memory_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc
-from orchestrator.memory import Memory
+from orchestrator.memory import DERIVED_KEEP_S, REFERENCES_BYTES_MAX, Memory
 from services.common import clients
 from services.common.errors import NotFound
 from tests.deployment import ALL_USES, PORTRAIT, VOICE, Cast, deployed
@@ -24,6 +24,7 @@ from tests.fake_memory import FakeMemory, serving_memory
 from tests.fakes import PATIENCE_S, Gate
 from tests.samples import wav
 from tests.serving import CallLog
+from tests.support.memory import Clock
 from tests.turns import away, header, respond
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ async def read(stage: Memory, tenant: str = "acme") -> bytes:
 
 def reads(calls: CallLog) -> int:
     return sum(call.method == "GetReference" for call in calls.calls)
+
+
+def derivations(calls: CallLog) -> int:
+    return sum(call.method == "GetDerived" for call in calls.calls)
 
 
 async def test_a_file_is_read_once(stage: Memory, calls: CallLog) -> None:
@@ -108,14 +113,104 @@ async def test_what_is_not_used_any_more_is_gone_though_nobody_asks(channel: grp
             await asyncio.sleep(0)
 
 
-async def test_what_was_derived_is_kept_in_pieces_and_found_by_its_files_and_model(stage: Memory) -> None:
+async def test_what_was_derived_is_kept_in_pieces_and_found_by_its_files_and_model(
+    stage: Memory, channel: grpc.aio.Channel
+) -> None:
     ada = (await stage.recall(recall())).identity
     digests = [file.digest for file in ada.references]
     assert await stage.derived("acme", ada, digests, MODEL) == b""
     await stage.keep_derived("acme", ada, digests, MODEL, CONTENT)
-    assert await stage.derived("acme", ada, digests, MODEL) == CONTENT
+    for each in (stage, Memory(channel)):
+        assert await each.derived("acme", ada, digests, MODEL) == CONTENT
     for others in (("other", digests, MODEL), ("acme", digests[:1], MODEL), ("acme", digests, "e" * 64)):
         assert await stage.derived(others[0], ada, others[1], others[2]) == b""
+
+
+async def test_what_was_derived_is_read_once_and_not_at_all_by_whoever_keeps_it(
+    stage: Memory, channel: grpc.aio.Channel, calls: CallLog
+) -> None:
+    ada = (await stage.recall(recall())).identity
+    await stage.keep_derived("acme", ada, ["a" * 64], MODEL, CONTENT)
+    assert await stage.derived("acme", ada, ["a" * 64], MODEL) == CONTENT
+    assert derivations(calls) == 0
+    elsewhere = Memory(channel)
+    assert [await elsewhere.derived("acme", ada, ["a" * 64], MODEL) for _ in range(2)] == [CONTENT] * 2
+    assert derivations(calls) == 1
+
+
+async def test_what_was_derived_anew_takes_the_place_of_what_was_derived(stage: Memory) -> None:
+    ada = (await stage.recall(recall())).identity
+    for content in (b"first", b"second"):
+        await stage.keep_derived("acme", ada, ["a" * 64], MODEL, content)
+    assert await stage.derived("acme", ada, ["a" * 64], MODEL) == b"second"
+
+
+async def test_that_nothing_is_derived_yet_is_asked_each_time(stage: Memory, fake: FakeMemory) -> None:
+    ada = (await stage.recall(recall())).identity
+    assert await stage.derived("acme", ada, ["a" * 64], MODEL) == b""
+    fake.derived["acme", "ada", ("a" * 64,), MODEL] = CONTENT  # By another replica.
+    assert await stage.derived("acme", ada, ["a" * 64], MODEL) == CONTENT
+
+
+async def test_what_could_not_be_kept_is_not_kept_here_either(stage: Memory, fake: FakeMemory) -> None:
+    ada = (await stage.recall(recall())).identity
+    fake.before = away("PutDerived")
+    await stage.keep_derived("acme", ada, ["a" * 64], MODEL, CONTENT)
+    assert not stage.kept
+
+
+@pytest.mark.parametrize("change", ["version", "generation", "erasure", "forget"])
+async def test_nothing_is_kept_of_what_was_derived_from_an_identity_that_is_another_now(
+    stage: Memory, fake: FakeMemory, change: str
+) -> None:
+    ada = (await stage.recall(recall())).identity
+    await stage.keep_derived("acme", ada, ["a" * 64], MODEL, CONTENT)
+    assert stage.kept
+    identity = fake.identities["acme", "ada"]
+    match change:
+        case "erasure":
+            fake.erase("acme", "ada")
+            with pytest.raises(NotFound):
+                await stage.recall(recall())
+        case "forget":
+            stage.forget("acme", "ada")
+        case _:
+            identity.version, identity.generation = (2, identity.generation) if change == "version" else (1, "f" * 32)
+            await stage.recall(recall())
+    assert not stage.kept
+
+
+async def test_what_was_derived_and_is_not_used_any_more_is_gone_though_nobody_asks(channel: grpc.aio.Channel) -> None:
+    stage = Memory(channel, keep_s=0.05)
+    ada = (await stage.recall(recall())).identity
+    await stage.keep_derived("acme", ada, ["a" * 64], MODEL, CONTENT)
+    assert stage.kept
+    async with asyncio.timeout(PATIENCE_S):
+        while stage.kept:
+            await asyncio.sleep(0)
+
+
+async def test_files_and_what_was_derived_share_their_room(stage: Memory, calls: CallLog) -> None:
+    ada = (await stage.recall(recall())).identity
+    digest = ada.references[0].digest
+    await stage.reference("acme", ada, digest)
+    await stage.keep_derived("acme", ada, [digest], MODEL, bytes(REFERENCES_BYTES_MAX - 1))
+    await stage.reference("acme", ada, digest)
+    assert reads(calls) == 2
+
+
+async def test_what_is_used_all_the_time_is_asked_for_each_hour_since_its_retention_may_have_ended(
+    channel: grpc.aio.Channel, fake: FakeMemory
+) -> None:
+    clock = Clock(10 * DERIVED_KEEP_S)
+    stage = Memory(channel, clock=clock)
+    ada = (await stage.recall(recall())).identity
+    await stage.keep_derived("acme", ada, ["a" * 64], MODEL, CONTENT)
+    fake.derived.clear()
+    clock.now_s += DERIVED_KEEP_S - 1
+    assert await stage.derived("acme", ada, ["a" * 64], MODEL) == CONTENT
+    clock.now_s += 1
+    assert await stage.derived("acme", ada, ["a" * 64], MODEL) == b""
 
 
 async def test_a_memory_that_cannot_say_what_was_derived_costs_nothing_but_deriving_it(
@@ -181,6 +276,13 @@ async def test_a_face_is_rigged_once_and_for_all_replicas(door: grpc.aio.Channel
     async with deployed(cast) as elsewhere:
         await respond(turns(elsewhere.served["orchestrator"].channel), header())
     assert (len(first.prepared), cast.portrait.prepared, cast.portrait.restored) == (1, [], [first.packed])
+
+
+async def test_a_warm_turn_asks_for_nothing_that_was_derived(door: grpc.aio.Channel, calls: CallLog) -> None:
+    await respond(turns(door), header())
+    asked = derivations(calls)
+    await respond(turns(door), header())
+    assert derivations(calls) == asked == 2
 
 
 async def test_an_identity_that_is_erased_at_the_door_is_gone_there_too(

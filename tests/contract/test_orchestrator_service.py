@@ -235,7 +235,7 @@ async def test_trace_and_deadline_are_the_same_in_all_services(stub: "Stub", cal
     assert await call.read() is grpc.aio.EOF
     await calls.ended("Respond")
     methods = {"Respond", "Recall", "Understand", "PredictEmotion", "WriteReply", "Speak", "Animate"}
-    methods |= {"GetReference", "GetDerived", "PutDerived", "Search", "SearchExemplars", "Remember", "PutTimings"}
+    methods |= {"GetReference", "GetDerived", "PutDerived", "Search", "Remember", "PutTimings"}
     assert {call.method for call in calls.calls} == methods
     assert {call.trace_id for call in calls.calls} == {TRACE}
     assert all(call.remaining_s is not None and call.remaining_s < 17.1 for call in calls.calls)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import emotions
 from e3rg.common.v1 import common_pb2 as common
-from e3rg.memory.v1 import exemplars_pb2, identities_pb2
+from e3rg.memory.v1 import identities_pb2
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.tts.v1 import tts_pb2 as tts
@@ -94,10 +94,10 @@ class Stages:
         bank = identities_pb2.EmotionBank(name="bank", voice_styles=["default"], face_classes=["sad"])
         return memory.RecallResponse(identity=identity, ontology_hash=WHEEL.digest, emotion_bank=bank)
 
-    async def examples(self, request: Any) -> exemplars_pb2.SearchExemplarsResponse:
+    async def search(self, request: memory.SearchRequest) -> memory.SearchResponse:
         """Search, and find nothing."""
         await self.take("search")
-        return exemplars_pb2.SearchExemplarsResponse()
+        return memory.SearchResponse()
 
     async def reference(self, tenant: str, identity: Any, digest: str) -> bytes:
         """Return a file of the identity."""

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.memory.v1 import memory_pb2 as memory
 from services.memory.schema import clips, derived_data, reference_files
 from tests.door import TALK, Door, opened
@@ -33,6 +35,11 @@ async def test_derived_data_that_is_damaged_is_warned_of_and_costs_a_turn_nothin
 ) -> None:
     await respond(door.stub, header(**TALK))
     keys = await door.damage(derived_data)
+    # The gateway forgets what it holds of an identity that is changed.
+    profile = common.Profile(name="Ada", age="young", gender="female", timbre="mid", language="en", about="Sings.")
+    await door.memory.change(
+        identities.ChangeIdentityHeader(tenant=TALK["tenant"], id="ada", if_version=1, profile=profile)
+    )
     caplog.clear()
     turn = await respond(door.stub, header(**TALK))
     assert (turn.degraded, turn.frames) == ([], 25)

@@ -54,11 +54,13 @@ async def talk(stubs: Stubs, person: str, identity: str = "ada") -> None:
     """Two turns of a person; the first has everything that a turn can have."""
     where = {"person": person, "identity": identity}
     for number in (1, 2):
-        await remember(stubs, number, f"dog {number}", where)
+        await remember(stubs, number, f"dog {number}", where, experiment="voice-2")
     await stubs.put_clip(SPEECH, WAV, **where)
     await stubs.put_clip(VIDEO, MP4, **where)
     await stubs.memory.PutTimings(memory_pb2.PutTimingsRequest(turn="turn-1", timings_s={"vote": 1}, **place(**where)))
     await rate(stubs, identity, person)
+    scores = {"identity": identity, "user": person, "conversation": "talk", "turn": "turn-1"}
+    await stubs.turns.PutScores(turns_pb2.PutScoresRequest(tenant=TENANT, scores={"hit": 1, "dist-1": 2}, **scores))
 
 
 async def rate(stubs: Stubs, identity: str, person: str) -> None:
@@ -71,7 +73,8 @@ async def audits(stubs: Stubs, tenant: str = TENANT) -> list[erasure_pb2.Audit]:
     return list((await stubs.erasure.ListAudits(erasure_pb2.ListAuditsRequest(tenant=tenant))).audits)
 
 
-TALKED = {"users": 1, "conversations": 1, "turns": 2, "embeddings": 2, "ratings": 1, "clips": 2}
+OF_USER = {"users": 1, "assignments": 1}
+TALKED = {**OF_USER, "conversations": 1, "turns": 2, "embeddings": 2, "ratings": 1, "scores": 2, "clips": 2}
 
 
 @pytest.mark.parametrize("person", ["bob", ""])
@@ -100,7 +103,7 @@ async def test_a_user_is_erased_with_every_identity(stubs: Stubs, stack: Stack) 
     await talk(stubs, "bob")
     await talk(stubs, "bob", "eve")
     audit = await erase_user(stubs, "bob")
-    assert counts(audit) == {kind: number * 2 for kind, number in TALKED.items()} | {"users": 1}
+    assert counts(audit) == {kind: number * 2 for kind, number in TALKED.items()} | OF_USER
     assert await rows(stack) == before
 
 
@@ -108,7 +111,7 @@ async def test_after_the_erasure_of_an_identity_there_is_what_was_there_before_a
     stubs: Stubs, stack: Stack
 ) -> None:
     await erase_identity(stubs)
-    await remember(stubs, 1, where={"person": "ann", "identity": "eve"})
+    await remember(stubs, 1, where={"person": "ann", "identity": "eve"}, experiment="voice-2")
     before, objects = await rows(stack), stack.objects
     identity = await stubs.add(parts(header()))
     await put_derived(stubs, identity, b"embedding")
@@ -117,7 +120,10 @@ async def test_after_the_erasure_of_an_identity_there_is_what_was_there_before_a
     await allow(stubs, ("animate_face", "clone_voice", "keep_turns"))
     audit = await erase_identity(stubs)
     assert (await rows(stack), stack.objects) == (before, objects)
-    talked = {kind: 3 * number for kind, number in TALKED.items()} | {"users": 2}  # Ann is known by eve still.
+    talked = {kind: 3 * number for kind, number in TALKED.items()} | {
+        "users": 2,
+        "assignments": 2,
+    }  # Ann is known by eve.
     assert counts(audit) == talked | {"identities": 1, "versions": 2, "references": 2, "derived": 1}
     assert audit.what == "identity ada"
     assert not [each for each in audit.counts if each.kind in ("references", "derived") and not each.size_bytes]

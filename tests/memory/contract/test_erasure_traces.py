@@ -46,6 +46,9 @@ async def _talk(stubs: Stubs, stack: Stack) -> None:
                 reply_text=text,
                 vote_record=text.encode()[:60_000],
                 models={"tts": text[:100]},
+                variants={"tts": text[:100]},
+                experiment="marked",
+                degraded=[text[:100].strip()],
             )
         if not number % 20:
             await stubs.put_clip(
@@ -55,6 +58,12 @@ async def _talk(stubs: Stubs, stack: Stack) -> None:
     await stubs.turns.RateTurn(
         turns_pb2.RateTurnRequest(
             tenant=TENANT, identity="eve", user="bob", conversation="talk", turn="turn-1", rating=rating
+        )
+    )
+    scores = {MARKER: 1.0}
+    await stubs.turns.PutScores(
+        turns_pb2.PutScoresRequest(
+            tenant=TENANT, identity="eve", user="bob", conversation="talk", turn="turn-1", scores=scores
         )
     )
     await _analyze(stack)

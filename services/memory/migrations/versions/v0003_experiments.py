@@ -43,6 +43,6 @@ def upgrade() -> None:
     for table in ("assignments", "scores"):
         op.create_index(op.f(f"ix_{table}_tenant"), table, ["tenant"], unique=False)
     if op.get_bind().dialect.name == "postgresql":
-        for table, column in (("turns", "degraded"), ("assignments", "variants")):  # As in 0001.
+        for table, column in (("turns", "degraded"), ("assignments", "variants"), ("scores", "name")):  # As in 0001.
             op.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
         secure("assignments", "scores")

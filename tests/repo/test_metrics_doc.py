@@ -8,12 +8,19 @@ from prometheus_client import Counter, Gauge, Histogram
 
 import orchestrator.metrics
 import services.common.metrics
+import services.common.variants.kubernetes
 import services.memory.metrics
 import services.understanding.metrics
 from orchestrator.attribution import STAGES
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/metrics.md").read_text("utf-8")
-MODULES = (orchestrator.metrics, services.common.metrics, services.memory.metrics, services.understanding.metrics)
+MODULES = (
+    orchestrator.metrics,
+    services.common.metrics,
+    services.common.variants.kubernetes,
+    services.memory.metrics,
+    services.understanding.metrics,
+)
 NAMED = dict(re.findall(r"`(e3rg_\w+)(?:{([\w,]+)})?`", DOCUMENT))
 
 

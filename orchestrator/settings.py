@@ -1,15 +1,13 @@
 """Settings of the orchestrator."""
 
-from pathlib import Path
-
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from services.common.addresses import Address
-from services.common.settings import ServiceSettings
+from services.common.variants.settings import VariantSettings
 
 
-class OrchestratorSettings(ServiceSettings):
+class OrchestratorSettings(VariantSettings):
     """Addresses of the stages, and times of a turn."""
 
     model_config = SettingsConfigDict(env_prefix="E3RG_ORCHESTRATOR_", frozen=True)
@@ -31,10 +29,10 @@ class OrchestratorSettings(ServiceSettings):
     """Seconds that running turns get to finish after SIGTERM; below `turn_deadline_max_s`, the longest are cut off."""
     stage_idle_s: float = Field(default=20, gt=0)
     """A voice or a face that sends nothing for so long, not even progress, is dropped from the turn."""
-    variants_file: Path | None = None
-    """JSON file with the table of variants, read again when it changes; none: traffic is not split."""
     history_turns: int = Field(default=10, ge=0, le=32)
     """Past turns that are recalled for a new one."""
+    variant_admin: bool = False
+    """Whether callers may see and change the table of variants, and choose the variants of their turn."""
 
     @model_validator(mode="after")
     def _deadline_fits(self) -> "OrchestratorSettings":

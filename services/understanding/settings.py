@@ -6,10 +6,10 @@ from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from services.common.addresses import Address
-from services.common.settings import ServiceSettings
+from services.common.variants.settings import VariantSettings
 
 
-class UnderstandingSettings(ServiceSettings):
+class UnderstandingSettings(VariantSettings):
     """Who sits on the panel and under which terms it decides."""
 
     model_config = SettingsConfigDict(env_prefix="E3RG_UNDERSTANDING_", frozen=True)

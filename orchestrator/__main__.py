@@ -19,7 +19,7 @@ from orchestrator.variants.checking import VariantCheck
 from services.common import clients, logs, server, start
 from services.common.variants.channels import VariantChannels
 from services.common.variants.live import LiveTable
-from services.common.variants.settings import source_of
+from services.common.variants.settings import overlay_of, source_of
 
 NAMES = (
     orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,

@@ -221,7 +221,8 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
         stack.push_async_callback(variants.close)
         wheel = cast.wheel("orchestrator")
         check = VariantCheck(variants, wheel.digest)
-        live = LiveTable(TableFile(cast.variants_file) if cast.variants_file else None, check.prepare, check.check)
+        source = TableFile(cast.variants_file) if cast.variants_file else None
+        live = LiveTable(source, check.check, prepare=check.prepare)
         await stack.enter_async_context(live.running())
         for name in ("tts", "video"):
             replicas = variants.of(Table(), name, VARIANT).replicas

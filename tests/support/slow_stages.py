@@ -42,7 +42,7 @@ class Stages:
         return Pipeline(
             **stages,
             channels=cast("Any", _Channels()),
-            variants=LiveTable(None, lambda _: None, cast("Any", None)),
+            variants=LiveTable(None, cast("Any", None)),
             to_voice=lambda _: cast("Any", _Voice(self)),
             to_face=lambda _: cast("Any", _Face(self)),
             wheel=WHEEL,

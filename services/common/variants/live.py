@@ -11,6 +11,7 @@ from typing import Protocol
 from prometheus_client import Counter, Gauge
 
 from services.common.errors import ServiceError
+from services.common.variants.overlay import Overlay, laid_over, parse_overlay
 from services.common.variants.table import InvalidTable, Table, parse
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,9 @@ CHECK_AGAIN_S = 5.0
 class Source(Protocol):
     """Object that holds the table's text."""
 
+    async def read(self) -> str:
+        """Return the text as it is there now; empty while there is none."""
+
     def texts(self) -> AsyncGenerator[str]:
         """Yield the text now and after each change."""
 
@@ -37,6 +41,7 @@ class Source(Protocol):
 
         Raises:
             Conflict: It is another one by now.
+            OSError: It cannot be written.
         """
 
 
@@ -45,38 +50,46 @@ class LiveTable:
 
     Args:
         source: Object that holds it; None for none: traffic is not split.
-        prepare: Opens what tables need, before the last one is checked; the others are those that turns may still use.
         check: Raises InvalidTable or ServiceError where a table cannot take over from the one before.
+        overlay_source: Object that holds the rollbacks that lie over it; None for none.
+        prepare: Opens what tables need, before the last one is checked; the others are those that turns may still use.
 
     Attributes:
-        current: The table for new turns.
-        text: Text of the object when it was read last.
-        problem: Why that text is not in use; empty when it is.
+        current: The table for new turns, with its overlay.
+        overlay: The rollbacks that lie over it.
+        problem: Why the text that was read last is not in use; empty when it is.
     """
 
     def __init__(
         self,
         source: Source | None,
-        prepare: Callable[[Sequence[Table]], None],
         check: Callable[[Table], Awaitable[None]],
+        overlay_source: Source | None = None,
+        prepare: Callable[[Sequence[Table]], None] = lambda tables: None,
     ) -> None:
-        self.source = source
-        self.current = Table()
-        self.text = self.problem = ""
-        self._prepare, self._check = prepare, check
+        self.source, self.overlay_source = source, overlay_source
+        self.check, self._prepare = check, prepare
+        self.current, self.overlay = Table(), Overlay()
+        self.problem = ""
+        self._texts: dict[Source, str] = {}
         self._recent: OrderedDict[int, Table] = OrderedDict({0: self.current})
         self._is_known = source is None
         self._news = asyncio.Event()
+        self._taking: asyncio.Task[None] | None = None
+        self._renewing = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["LiveTable"]:
-        """Follow the object while the block runs."""
-        following = asyncio.create_task(self._follow())
+        """Follow the objects while the block runs."""
+        sources = [each for each in (self.source, self.overlay_source) if self.source and each]
+        following = [asyncio.create_task(self._follow(each)) for each in sources]
         try:
             yield self
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+            await self._stop_taking()
 
     async def version(self, wanted: int, timeout_s: float) -> Table | None:
         """Return the table of a version, which may be about to come; None when it does not come in time."""
@@ -95,39 +108,39 @@ class LiveTable:
         """Wait until a table was taken or refused."""
         await self._news.wait()
 
-    async def _follow(self) -> None:
-        if self.source is None:
-            return
-        checking: asyncio.Task[None] | None = None
-        try:
-            async with aclosing(self.source.texts()) as texts:
-                async for text in texts:
-                    if checking:
-                        checking.cancel()
-                        await asyncio.gather(checking, return_exceptions=True)
-                    self.text = text
-                    checking = asyncio.create_task(self._take(text))
-        finally:
-            if checking:
-                checking.cancel()
-                await asyncio.gather(checking, return_exceptions=True)
+    async def _follow(self, source: Source) -> None:
+        async with aclosing(source.texts()) as texts:
+            async for text in texts:
+                async with self._renewing:
+                    await self._stop_taking()
+                    self._texts[source] = text
+                    # A table without the rollbacks that lie over it would serve what was taken back.
+                    if not self.overlay_source or len(self._texts) == 2:
+                        self._taking = asyncio.create_task(self._take())
 
-    async def _take(self, text: str) -> None:
+    async def _stop_taking(self) -> None:
+        if self._taking:
+            self._taking.cancel()
+            await asyncio.gather(self._taking, return_exceptions=True)
+
+    async def _take(self) -> None:
         """Take a table as soon as it can be used."""
         while True:
             try:
-                table = parse(text)
+                overlay = parse_overlay(self._text_of(self.overlay_source))
+                table = laid_over(parse(self._text_of(self.source)), overlay)
                 self._prepare([*self._recent.values(), table])
                 # After a start conversations go on where they were, whatever is away at the moment.
                 if self._is_known:
-                    await self._check(table)
+                    await self.check(table)
             except (InvalidTable, ServiceError) as error:
                 self._refuse(str(error))
                 if isinstance(error, InvalidTable):
                     return
                 await asyncio.sleep(CHECK_AGAIN_S)
                 continue
-            self.current, self.problem, self._is_known = table, "", True
+            self.overlay, self._is_known = overlay, True
+            self.current, self.problem = table, ""
             self._recent[table.version] = table
             self._recent.move_to_end(table.version)
             while len(self._recent) > RECENT_MAX:
@@ -137,6 +150,9 @@ class LiveTable:
             log.info("the table of variants is taken", extra={"version": table.version})
             self._tell()
             return
+
+    def _text_of(self, source: Source | None) -> str:
+        return self._texts[source] if source else ""
 
     def _refuse(self, problem: str) -> None:
         if problem != self.problem:

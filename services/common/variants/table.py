@@ -26,7 +26,9 @@ class InvalidTable(ValueError):
     """A table cannot be used; the text names the field, the value and what would be right."""
 
 
-class _Frozen(BaseModel):
+class Frozen(BaseModel):
+    """Closed and frozen model of the table's text."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -40,7 +42,7 @@ class State(StrEnum):
     """Its conversations move at their next turn."""
 
 
-class Variant(_Frozen):
+class Variant(Frozen):
     """One configuration of a stage."""
 
     address: Address | Literal[""] = ""
@@ -52,7 +54,7 @@ class Variant(_Frozen):
     state: State = State.SERVING
 
 
-class Stage(_Frozen):
+class Stage(Frozen):
     """The variants of one stage."""
 
     control: Name = VARIANT
@@ -72,7 +74,7 @@ class Stage(_Frozen):
         return self
 
 
-class Guardrail(_Frozen):
+class Guardrail(Frozen):
     """Limits that a variant may not pass against the control, or it is rolled back."""
 
     window_s: Annotated[float, Field(ge=10, le=86400)] = 300
@@ -87,7 +89,7 @@ class Guardrail(_Frozen):
     """How many times the control's 95th percentile of the time to its first chunk its own may be."""
 
 
-class Ramp(_Frozen):
+class Ramp(Frozen):
     """Weights that a variant goes through by itself."""
 
     stage: Name
@@ -101,7 +103,7 @@ class Ramp(_Frozen):
     """Unix time of the next step, at the earliest."""
 
 
-class Experiment(_Frozen):
+class Experiment(Frozen):
     """Comparison of the variants of one stage, with users as the unit."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
@@ -119,7 +121,7 @@ class Experiment(_Frozen):
     """Weights of each phase, the first one first."""
 
 
-class Change(_Frozen):
+class Change(Frozen):
     """Change of the table."""
 
     version: int
@@ -133,7 +135,7 @@ class Change(_Frozen):
     """The stages as they were before."""
 
 
-class Table(_Frozen):
+class Table(Frozen):
     """All stages with variants. A turn takes one table and keeps it."""
 
     version: Annotated[int, Field(ge=0, lt=1 << 53)] = 0
@@ -185,7 +187,7 @@ def parse(text: str) -> Table:
     try:
         table = Table.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidTable("; ".join(_problems(error))) from None
+        raise InvalidTable(problems(error)) from None
     if table.version:
         return table
     # Values under version control are not counted up: their content tells one version from another.
@@ -196,6 +198,11 @@ def parse(text: str) -> Table:
 def dump(table: Table) -> str:
     """Return the table as JSON."""
     return table.model_dump_json(indent=1, exclude_defaults=True) + "\n"
+
+
+def problems(error: ValidationError) -> str:
+    """Return the fields that are wrong, with their values."""
+    return "; ".join(_problems(error))
 
 
 def _problems(error: ValidationError) -> Iterator[str]:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#e3rg/orchestrator/v1/variants.proto\x12\x14\x65\x33rg.orchestrator.v1\"\x14\n\x12GetVariantsRequest\"\x91\x01\n\x07Variant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06weight\x18\x03 \x01(\x01\x12\x0e\n\x06shadow\x18\x04 \x01(\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12\x10\n\x08replicas\x18\x06 \x01(\r\x12\x16\n\x0ereplicas_ready\x18\x07 \x01(\r\x12\x0e\n\x06models\x18\x08 \x03(\t\"^\n\x0cVariantStage\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontrol\x18\x02 \x01(\t\x12/\n\x08variants\x18\x03 \x03(\x0b\x32\x1d.e3rg.orchestrator.v1.Variant\"X\n\rVariantChange\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0c\n\x04\x61t_s\x18\x02 \x01(\x01\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x0f\n\x07summary\x18\x05 \x01(\t\"\xc4\x01\n\x13GetVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x32\n\x06stages\x18\x03 \x03(\x0b\x32\".e3rg.orchestrator.v1.VariantStage\x12\x34\n\x07history\x18\x04 \x03(\x0b\x32#.e3rg.orchestrator.v1.VariantChange\x12\x0f\n\x07problem\x18\x05 \x01(\t\x12\x12\n\ntable_json\x18\x06 \x01(\t\"=\n\nPutVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"/\n\rRemoveVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"\x8b\x01\n\nSetWeights\x12\r\n\x05stage\x18\x01 \x01(\t\x12>\n\x07weights\x18\x02 \x03(\x0b\x32-.e3rg.orchestrator.v1.SetWeights.WeightsEntry\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"9\n\x08SetState\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\")\n\x07Promote\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"*\n\x08Rollback\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\":\n\tSetShadow\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05share\x18\x03 \x01(\x01\"s\n\tStartRamp\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0f\n\x07\x65very_s\x18\x04 \x01(\x01\x12\x16\n\tturns_min\x18\x05 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_turns_min\"\x9d\x02\n\x0cSetGuardrail\x12\r\n\x05stage\x18\x01 \x01(\t\x12\n\n\x02on\x18\x02 \x01(\x08\x12\x15\n\x08window_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\tturns_min\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x1d\n\x10\x66\x61iled_share_max\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x1f\n\x12\x64\x65graded_share_max\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\"\n\x15\x66irst_chunk_ratio_max\x18\x07 \x01(\x01H\x04\x88\x01\x01\x42\x0b\n\t_window_sB\x0c\n\n_turns_minB\x13\n\x11_failed_share_maxB\x15\n\x13_degraded_share_maxB\x18\n\x16_first_chunk_ratio_max\"$\n\x13\x41\x63knowledgeRollback\x12\r\n\x05stage\x18\x01 \x01(\t\"\xe7\x04\n\x15\x43hangeVariantsRequest\x12/\n\x03put\x18\x01 \x01(\x0b\x32 .e3rg.orchestrator.v1.PutVariantH\x00\x12\x35\n\x06remove\x18\x02 \x01(\x0b\x32#.e3rg.orchestrator.v1.RemoveVariantH\x00\x12\x33\n\x07weights\x18\x03 \x01(\x0b\x32 .e3rg.orchestrator.v1.SetWeightsH\x00\x12/\n\x05state\x18\x04 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.SetStateH\x00\x12\x30\n\x07promote\x18\x05 \x01(\x0b\x32\x1d.e3rg.orchestrator.v1.PromoteH\x00\x12\x32\n\x08rollback\x18\x06 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.RollbackH\x00\x12\x31\n\x06shadow\x18\x07 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.SetShadowH\x00\x12/\n\x04ramp\x18\x08 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.StartRampH\x00\x12\x37\n\tguardrail\x18\t \x01(\x0b\x32\".e3rg.orchestrator.v1.SetGuardrailH\x00\x12@\n\x0b\x61\x63knowledge\x18\n \x01(\x0b\x32).e3rg.orchestrator.v1.AcknowledgeRollbackH\x00\x12\n\n\x02\x62y\x18\x14 \x01(\t\x12\x0b\n\x03why\x18\x15 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x16 \x01(\x04\x42\x08\n\x06\x63hange\":\n\x16\x43hangeVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0f\n\x07summary\x18\x02 \x01(\t2\xe1\x01\n\x0eVariantService\x12\x62\n\x0bGetVariants\x12(.e3rg.orchestrator.v1.GetVariantsRequest\x1a).e3rg.orchestrator.v1.GetVariantsResponse\x12k\n\x0e\x43hangeVariants\x12+.e3rg.orchestrator.v1.ChangeVariantsRequest\x1a,.e3rg.orchestrator.v1.ChangeVariantsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#e3rg/orchestrator/v1/variants.proto\x12\x14\x65\x33rg.orchestrator.v1\"\x14\n\x12GetVariantsRequest\"\x91\x01\n\x07Variant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06weight\x18\x03 \x01(\x01\x12\x0e\n\x06shadow\x18\x04 \x01(\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12\x10\n\x08replicas\x18\x06 \x01(\r\x12\x16\n\x0ereplicas_ready\x18\x07 \x01(\r\x12\x0e\n\x06models\x18\x08 \x03(\t\"^\n\x0cVariantStage\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontrol\x18\x02 \x01(\t\x12/\n\x08variants\x18\x03 \x03(\x0b\x32\x1d.e3rg.orchestrator.v1.Variant\"X\n\rVariantChange\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0c\n\x04\x61t_s\x18\x02 \x01(\x01\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x0f\n\x07summary\x18\x05 \x01(\t\"n\n\x04Ramp\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0f\n\x07\x65very_s\x18\x04 \x01(\x01\x12\x11\n\tturns_min\x18\x05 \x01(\r\x12\x11\n\tnext_at_s\x18\x06 \x01(\x01\"Q\n\x11GuardrailRollback\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04\x61t_s\x18\x04 \x01(\x01\"\xe2\x02\n\x13GetVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x32\n\x06stages\x18\x03 \x03(\x0b\x32\".e3rg.orchestrator.v1.VariantStage\x12\x34\n\x07history\x18\x04 \x03(\x0b\x32#.e3rg.orchestrator.v1.VariantChange\x12\x0f\n\x07problem\x18\x05 \x01(\t\x12\x12\n\ntable_json\x18\x06 \x01(\t\x12(\n\x04ramp\x18\x07 \x01(\x0b\x32\x1a.e3rg.orchestrator.v1.Ramp\x12\x36\n\nguardrails\x18\x08 \x03(\x0b\x32\".e3rg.orchestrator.v1.SetGuardrail\x12:\n\trollbacks\x18\t \x03(\x0b\x32\'.e3rg.orchestrator.v1.GuardrailRollback\"=\n\nPutVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"/\n\rRemoveVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"\x8b\x01\n\nSetWeights\x12\r\n\x05stage\x18\x01 \x01(\t\x12>\n\x07weights\x18\x02 \x03(\x0b\x32-.e3rg.orchestrator.v1.SetWeights.WeightsEntry\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"9\n\x08SetState\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\")\n\x07Promote\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"*\n\x08Rollback\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\":\n\tSetShadow\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05share\x18\x03 \x01(\x01\"s\n\tStartRamp\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0f\n\x07\x65very_s\x18\x04 \x01(\x01\x12\x16\n\tturns_min\x18\x05 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_turns_min\"\x9d\x02\n\x0cSetGuardrail\x12\r\n\x05stage\x18\x01 \x01(\t\x12\n\n\x02on\x18\x02 \x01(\x08\x12\x15\n\x08window_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\tturns_min\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x1d\n\x10\x66\x61iled_share_max\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x1f\n\x12\x64\x65graded_share_max\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\"\n\x15\x66irst_chunk_ratio_max\x18\x07 \x01(\x01H\x04\x88\x01\x01\x42\x0b\n\t_window_sB\x0c\n\n_turns_minB\x13\n\x11_failed_share_maxB\x15\n\x13_degraded_share_maxB\x18\n\x16_first_chunk_ratio_max\"$\n\x13\x41\x63knowledgeRollback\x12\r\n\x05stage\x18\x01 \x01(\t\"\xe3\x04\n\x15\x43hangeVariantsRequest\x12/\n\x03put\x18\x01 \x01(\x0b\x32 .e3rg.orchestrator.v1.PutVariantH\x00\x12\x35\n\x06remove\x18\x02 \x01(\x0b\x32#.e3rg.orchestrator.v1.RemoveVariantH\x00\x12/\n\x03set\x18\x03 \x01(\x0b\x32 .e3rg.orchestrator.v1.SetWeightsH\x00\x12/\n\x05state\x18\x04 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.SetStateH\x00\x12\x30\n\x07promote\x18\x05 \x01(\x0b\x32\x1d.e3rg.orchestrator.v1.PromoteH\x00\x12\x32\n\x08rollback\x18\x06 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.RollbackH\x00\x12\x31\n\x06shadow\x18\x07 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.SetShadowH\x00\x12/\n\x04ramp\x18\x08 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.StartRampH\x00\x12\x37\n\tguardrail\x18\t \x01(\x0b\x32\".e3rg.orchestrator.v1.SetGuardrailH\x00\x12@\n\x0b\x61\x63knowledge\x18\n \x01(\x0b\x32).e3rg.orchestrator.v1.AcknowledgeRollbackH\x00\x12\n\n\x02\x62y\x18\x14 \x01(\t\x12\x0b\n\x03why\x18\x15 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x16 \x01(\x04\x42\x08\n\x06\x63hange\"K\n\x16\x43hangeVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t2\xe1\x01\n\x0eVariantService\x12\x62\n\x0bGetVariants\x12(.e3rg.orchestrator.v1.GetVariantsRequest\x1a).e3rg.orchestrator.v1.GetVariantsResponse\x12k\n\x0e\x43hangeVariants\x12+.e3rg.orchestrator.v1.ChangeVariantsRequest\x1a,.e3rg.orchestrator.v1.ChangeVariantsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,34 +41,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VARIANTSTAGE']._serialized_end=325
   _globals['_VARIANTCHANGE']._serialized_start=327
   _globals['_VARIANTCHANGE']._serialized_end=415
-  _globals['_GETVARIANTSRESPONSE']._serialized_start=418
-  _globals['_GETVARIANTSRESPONSE']._serialized_end=614
-  _globals['_PUTVARIANT']._serialized_start=616
-  _globals['_PUTVARIANT']._serialized_end=677
-  _globals['_REMOVEVARIANT']._serialized_start=679
-  _globals['_REMOVEVARIANT']._serialized_end=726
-  _globals['_SETWEIGHTS']._serialized_start=729
-  _globals['_SETWEIGHTS']._serialized_end=868
-  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_start=822
-  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_end=868
-  _globals['_SETSTATE']._serialized_start=870
-  _globals['_SETSTATE']._serialized_end=927
-  _globals['_PROMOTE']._serialized_start=929
-  _globals['_PROMOTE']._serialized_end=970
-  _globals['_ROLLBACK']._serialized_start=972
-  _globals['_ROLLBACK']._serialized_end=1014
-  _globals['_SETSHADOW']._serialized_start=1016
-  _globals['_SETSHADOW']._serialized_end=1074
-  _globals['_STARTRAMP']._serialized_start=1076
-  _globals['_STARTRAMP']._serialized_end=1191
-  _globals['_SETGUARDRAIL']._serialized_start=1194
-  _globals['_SETGUARDRAIL']._serialized_end=1479
-  _globals['_ACKNOWLEDGEROLLBACK']._serialized_start=1481
-  _globals['_ACKNOWLEDGEROLLBACK']._serialized_end=1517
-  _globals['_CHANGEVARIANTSREQUEST']._serialized_start=1520
-  _globals['_CHANGEVARIANTSREQUEST']._serialized_end=2135
-  _globals['_CHANGEVARIANTSRESPONSE']._serialized_start=2137
-  _globals['_CHANGEVARIANTSRESPONSE']._serialized_end=2195
-  _globals['_VARIANTSERVICE']._serialized_start=2198
-  _globals['_VARIANTSERVICE']._serialized_end=2423
+  _globals['_RAMP']._serialized_start=417
+  _globals['_RAMP']._serialized_end=527
+  _globals['_GUARDRAILROLLBACK']._serialized_start=529
+  _globals['_GUARDRAILROLLBACK']._serialized_end=610
+  _globals['_GETVARIANTSRESPONSE']._serialized_start=613
+  _globals['_GETVARIANTSRESPONSE']._serialized_end=967
+  _globals['_PUTVARIANT']._serialized_start=969
+  _globals['_PUTVARIANT']._serialized_end=1030
+  _globals['_REMOVEVARIANT']._serialized_start=1032
+  _globals['_REMOVEVARIANT']._serialized_end=1079
+  _globals['_SETWEIGHTS']._serialized_start=1082
+  _globals['_SETWEIGHTS']._serialized_end=1221
+  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_start=1175
+  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_end=1221
+  _globals['_SETSTATE']._serialized_start=1223
+  _globals['_SETSTATE']._serialized_end=1280
+  _globals['_PROMOTE']._serialized_start=1282
+  _globals['_PROMOTE']._serialized_end=1323
+  _globals['_ROLLBACK']._serialized_start=1325
+  _globals['_ROLLBACK']._serialized_end=1367
+  _globals['_SETSHADOW']._serialized_start=1369
+  _globals['_SETSHADOW']._serialized_end=1427
+  _globals['_STARTRAMP']._serialized_start=1429
+  _globals['_STARTRAMP']._serialized_end=1544
+  _globals['_SETGUARDRAIL']._serialized_start=1547
+  _globals['_SETGUARDRAIL']._serialized_end=1832
+  _globals['_ACKNOWLEDGEROLLBACK']._serialized_start=1834
+  _globals['_ACKNOWLEDGEROLLBACK']._serialized_end=1870
+  _globals['_CHANGEVARIANTSREQUEST']._serialized_start=1873
+  _globals['_CHANGEVARIANTSREQUEST']._serialized_end=2484
+  _globals['_CHANGEVARIANTSRESPONSE']._serialized_start=2486
+  _globals['_CHANGEVARIANTSRESPONSE']._serialized_end=2561
+  _globals['_VARIANTSERVICE']._serialized_start=2564
+  _globals['_VARIANTSERVICE']._serialized_end=2789
 # @@protoc_insertion_point(module_scope)

@@ -53,21 +53,55 @@ class VariantChange(_message.Message):
     summary: str
     def __init__(self, version: _Optional[int] = ..., at_s: _Optional[float] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., summary: _Optional[str] = ...) -> None: ...
 
+class Ramp(_message.Message):
+    __slots__ = ("stage", "variant", "weights", "every_s", "turns_min", "next_at_s")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    EVERY_S_FIELD_NUMBER: _ClassVar[int]
+    TURNS_MIN_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AT_S_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    every_s: float
+    turns_min: int
+    next_at_s: float
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., every_s: _Optional[float] = ..., turns_min: _Optional[int] = ..., next_at_s: _Optional[float] = ...) -> None: ...
+
+class GuardrailRollback(_message.Message):
+    __slots__ = ("stage", "variant", "reason", "at_s")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    AT_S_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    reason: str
+    at_s: float
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., reason: _Optional[str] = ..., at_s: _Optional[float] = ...) -> None: ...
+
 class GetVariantsResponse(_message.Message):
-    __slots__ = ("version", "owner", "stages", "history", "problem", "table_json")
+    __slots__ = ("version", "owner", "stages", "history", "problem", "table_json", "ramp", "guardrails", "rollbacks")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     TABLE_JSON_FIELD_NUMBER: _ClassVar[int]
+    RAMP_FIELD_NUMBER: _ClassVar[int]
+    GUARDRAILS_FIELD_NUMBER: _ClassVar[int]
+    ROLLBACKS_FIELD_NUMBER: _ClassVar[int]
     version: int
     owner: str
     stages: _containers.RepeatedCompositeFieldContainer[VariantStage]
     history: _containers.RepeatedCompositeFieldContainer[VariantChange]
     problem: str
     table_json: str
-    def __init__(self, version: _Optional[int] = ..., owner: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[VariantStage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[VariantChange, _Mapping]]] = ..., problem: _Optional[str] = ..., table_json: _Optional[str] = ...) -> None: ...
+    ramp: Ramp
+    guardrails: _containers.RepeatedCompositeFieldContainer[SetGuardrail]
+    rollbacks: _containers.RepeatedCompositeFieldContainer[GuardrailRollback]
+    def __init__(self, version: _Optional[int] = ..., owner: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[VariantStage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[VariantChange, _Mapping]]] = ..., problem: _Optional[str] = ..., table_json: _Optional[str] = ..., ramp: _Optional[_Union[Ramp, _Mapping]] = ..., guardrails: _Optional[_Iterable[_Union[SetGuardrail, _Mapping]]] = ..., rollbacks: _Optional[_Iterable[_Union[GuardrailRollback, _Mapping]]] = ...) -> None: ...
 
 class PutVariant(_message.Message):
     __slots__ = ("stage", "variant", "address")
@@ -177,10 +211,10 @@ class AcknowledgeRollback(_message.Message):
     def __init__(self, stage: _Optional[str] = ...) -> None: ...
 
 class ChangeVariantsRequest(_message.Message):
-    __slots__ = ("put", "remove", "weights", "state", "promote", "rollback", "shadow", "ramp", "guardrail", "acknowledge", "by", "why", "expected_version")
+    __slots__ = ("put", "remove", "set", "state", "promote", "rollback", "shadow", "ramp", "guardrail", "acknowledge", "by", "why", "expected_version")
     PUT_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FIELD_NUMBER: _ClassVar[int]
-    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     PROMOTE_FIELD_NUMBER: _ClassVar[int]
     ROLLBACK_FIELD_NUMBER: _ClassVar[int]
@@ -193,7 +227,7 @@ class ChangeVariantsRequest(_message.Message):
     EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
     put: PutVariant
     remove: RemoveVariant
-    weights: SetWeights
+    set: SetWeights
     state: SetState
     promote: Promote
     rollback: Rollback
@@ -204,12 +238,14 @@ class ChangeVariantsRequest(_message.Message):
     by: str
     why: str
     expected_version: int
-    def __init__(self, put: _Optional[_Union[PutVariant, _Mapping]] = ..., remove: _Optional[_Union[RemoveVariant, _Mapping]] = ..., weights: _Optional[_Union[SetWeights, _Mapping]] = ..., state: _Optional[_Union[SetState, _Mapping]] = ..., promote: _Optional[_Union[Promote, _Mapping]] = ..., rollback: _Optional[_Union[Rollback, _Mapping]] = ..., shadow: _Optional[_Union[SetShadow, _Mapping]] = ..., ramp: _Optional[_Union[StartRamp, _Mapping]] = ..., guardrail: _Optional[_Union[SetGuardrail, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRollback, _Mapping]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
+    def __init__(self, put: _Optional[_Union[PutVariant, _Mapping]] = ..., remove: _Optional[_Union[RemoveVariant, _Mapping]] = ..., set: _Optional[_Union[SetWeights, _Mapping]] = ..., state: _Optional[_Union[SetState, _Mapping]] = ..., promote: _Optional[_Union[Promote, _Mapping]] = ..., rollback: _Optional[_Union[Rollback, _Mapping]] = ..., shadow: _Optional[_Union[SetShadow, _Mapping]] = ..., ramp: _Optional[_Union[StartRamp, _Mapping]] = ..., guardrail: _Optional[_Union[SetGuardrail, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRollback, _Mapping]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
 
 class ChangeVariantsResponse(_message.Message):
-    __slots__ = ("version", "summary")
+    __slots__ = ("version", "summary", "problem")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     version: int
     summary: str
-    def __init__(self, version: _Optional[int] = ..., summary: _Optional[str] = ...) -> None: ...
+    problem: str
+    def __init__(self, version: _Optional[int] = ..., summary: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...

@@ -1,1 +1,1 @@
-"""Administration of variants at the gateway: checks, changes, and rollbacks that nobody asks for."""
+"""Administration of variants: changes of the table, and calls that name variants."""

@@ -13,7 +13,7 @@ class RolledBack(Frozen):
     stage: Name
     variant: Name
     control: Name
-    """Variant that takes its traffic."""
+    """Variant that takes its traffic, should it become the control."""
     reason: Text
     at_s: float
     """Unix time."""
@@ -47,7 +47,9 @@ def rolled_back(stage: Stage, variant: str, control: str) -> Stage:
 
 
 def laid_over(table: Table, overlay: Overlay) -> Table:
-    """Return a table with its rollbacks, under a version of its own; the same table where they change nothing."""
+    """Return a table of the chart's values with its rollbacks, under a version of its own; else the same table."""
+    if table.owner != "helm":
+        return table
     stages = dict(table.stages)
     for each in overlay.rolled_back:
         stage = stages.get(each.stage)

@@ -1,0 +1,80 @@
+"""Servicer of the table of variants."""
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from e3rg.orchestrator.v1 import variants_pb2 as pb
+from e3rg.orchestrator.v1 import variants_pb2_grpc
+from orchestrator.variants import messages
+from orchestrator.variants.edits import Author
+from orchestrator.variants.messages import Behind
+from orchestrator.variants.writing import TableWriter
+from services.common.errors import InvalidRequest, Unsupported
+from services.common.variants.live import LiveTable
+from services.common.variants.table import dump
+
+BY_CHARS_MAX = 200
+WHY_CHARS_MAX = 500
+OFF = "variants are not administered at this gateway; set E3RG_ORCHESTRATOR_VARIANT_ADMIN=true"
+
+
+class VariantServicer(variants_pb2_grpc.VariantServiceServicer):
+    """Shows and changes the table of variants.
+
+    Args:
+        live: The table in use.
+        stages: Returns the names of the stages that can have variants, as far as they are known now.
+        behind: Returns the replicas behind a variant, given its stage and its name.
+        admin: Whether variants are administered at this gateway.
+    """
+
+    def __init__(
+        self, live: LiveTable, stages: Callable[[], Collection[str]], behind: Callable[[str, str], Behind], admin: bool
+    ) -> None:
+        self._live, self._stages, self._behind, self._admin = live, stages, behind, admin
+        self._writer = TableWriter(live)
+
+    async def GetVariants(self, request: pb.GetVariantsRequest, context: Any) -> pb.GetVariantsResponse:
+        self._check_admin()
+        table = self._live.current
+        names = sorted({*self._stages(), *table.stages})
+        return pb.GetVariantsResponse(
+            version=table.version,
+            owner=table.owner,
+            stages=[messages.stage(name, table.stage(name), self._behind) for name in names],
+            history=[messages.change(each) for each in reversed(table.history)],
+            problem=self._live.problem,
+            table_json=dump(table),
+            guardrails=[messages.guardrail(*each) for each in sorted(table.guardrails.items())],
+            rollbacks=[messages.rollback(each) for each in self._live.overlay.rolled_back],
+            ramp=pb.Ramp(**table.ramp.model_dump()) if table.ramp else None,
+        )
+
+    async def ChangeVariants(self, request: pb.ChangeVariantsRequest, context: Any) -> pb.ChangeVariantsResponse:
+        self._check_admin()
+        kind = request.WhichOneof("change")
+        if not kind:
+            raise InvalidRequest("change", "missing; name one")
+        for field, text, chars_max in (("by", request.by, BY_CHARS_MAX), ("why", request.why, WHY_CHARS_MAX)):
+            if len(text) > chars_max:
+                raise InvalidRequest(field, f"{len(text)} characters; send at most {chars_max}")
+        stage, known = getattr(request, kind).stage, {*self._stages(), *self._live.current.stages}
+        if stage not in known:
+            raise InvalidRequest(f"{kind}.stage", f"{stage!r} is no stage; use one of: {', '.join(sorted(known))}")
+        if kind == "acknowledge":
+            return await self._acknowledge(stage)
+        author = Author(request.by, request.why, time.time())
+        made = await self._writer.change(messages.edit(request, author.at_s), author, request.expected_version)
+        problem = await self._writer.taken(made.table)
+        return pb.ChangeVariantsResponse(version=made.table.version, summary=made.summary, problem=problem)
+
+    async def _acknowledge(self, stage: str) -> pb.ChangeVariantsResponse:
+        over = await self._writer.acknowledge(stage)
+        names = ", ".join(each.variant for each in over)
+        summary = f"{stage}: the rollback of {names} lies over the chart's values no more"
+        return pb.ChangeVariantsResponse(version=self._live.current.version, summary=summary)
+
+    def _check_admin(self) -> None:
+        if not self._admin:
+            raise Unsupported(OFF)

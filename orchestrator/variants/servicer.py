@@ -66,14 +66,15 @@ class VariantServicer(variants_pb2_grpc.VariantServiceServicer):
             return await self._acknowledge(stage)
         author = Author(request.by, request.why, time.time())
         made = await self._writer.change(messages.edit(request, author.at_s), author, request.expected_version)
-        problem = await self._writer.taken(made.table)
+        problem = await self._writer.taken(lambda live: live.current.version >= made.table.version)
         return pb.ChangeVariantsResponse(version=made.table.version, summary=made.summary, problem=problem)
 
     async def _acknowledge(self, stage: str) -> pb.ChangeVariantsResponse:
         over = await self._writer.acknowledge(stage)
         names = ", ".join(each.variant for each in over)
         summary = f"{stage}: the rollback of {names} lies over the chart's values no more"
-        return pb.ChangeVariantsResponse(version=self._live.current.version, summary=summary)
+        problem = await self._writer.taken(lambda live: not {*over} & {*live.overlay.rolled_back})
+        return pb.ChangeVariantsResponse(version=self._live.current.version, summary=summary, problem=problem)
 
     def _check_admin(self) -> None:
         if not self._admin:

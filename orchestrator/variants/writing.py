@@ -81,11 +81,11 @@ class TableWriter:
 
         return await self._replaced(self._live.source, changed)
 
-    async def taken(self, table: Table) -> str:
-        """Wait until this gateway uses a table or a later one; return why it does not."""
+    async def taken(self, is_taken: Callable[[LiveTable], bool]) -> str:
+        """Wait until this gateway uses what was written; return why it does not."""
         try:
             async with asyncio.timeout(TAKEN_S):
-                while self._live.current.version < table.version:
+                while not is_taken(self._live):
                     await self._live.changed()
         except TimeoutError:
             return self._live.problem or "this gateway has not read the new table yet"

@@ -33,13 +33,13 @@ shadow = partial(edits.set_shadow, stage="tts")
 ramp = partial(ramps.start, stage="tts", variant="b", every_s=60.0, at_s=100.0)
 
 
-def table(control: str = "a", **variants: tuple[float, State]) -> Table:
-    """A table whose stage tts has these variants."""
+def table(**variants: tuple[float, State]) -> Table:
+    """A table whose stage tts has these variants, the first one as the control."""
     made_of = {
         name: Variant(address=f"voice-{name}:50054", weight=weight, state=state)
         for name, (weight, state) in variants.items()
     }
-    return Table(version=7, stages={"tts": Stage(control=control, variants=made_of)})
+    return Table(version=7, stages={"tts": Stage(control=next(iter(variants)), variants=made_of)})
 
 
 def split(a: float, b: float, **more: tuple[float, State]) -> Table:
@@ -236,7 +236,7 @@ def test_promotions_are_taken_back_one_after_the_other() -> None:
 
 
 def test_without_a_history_the_variant_that_drains_was_the_control_before() -> None:
-    back = rollback(table("b", a=(0, DRAINING), b=(100, SERVING)), variant="b")
+    back = rollback(table(b=(100, SERVING), a=(0, DRAINING)), variant="b")
     assert (back.stage("tts").control, seen(back)["a"]) == ("a", (100, SERVING))
 
 

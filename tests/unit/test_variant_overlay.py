@@ -34,8 +34,8 @@ def overlay(*variants: str) -> Overlay:
 
 
 def test_a_variant_that_was_rolled_back_is_off_whatever_the_values_say() -> None:
-    for weights in ({"a": 90, "b": 10}, {"a": 20, "b": 80}):
-        over = laid_over(table(**weights), overlay("b"))
+    for values in (table(a=90, b=10), table(a=20, b=80)):
+        over = laid_over(values, overlay("b"))
         assert over.stage("tts").variants["b"] == Variant(state=State.OFF)
         assert over.stage("tts").variants["a"].weight == 100
 

@@ -1,6 +1,7 @@
 """Table of variants in a file: watched, and replaced whole."""
 
 import asyncio
+import fcntl
 import logging
 import os
 from collections.abc import AsyncGenerator
@@ -58,10 +59,10 @@ class TableFile:
         await asyncio.to_thread(self._replace, before, text)
 
     def _replace(self, before: str, text: str) -> None:
-        # A lock file that exists belongs to a writer that is at work: it holds it for milliseconds.
+        # `flock` keeps out the other threads of this process too; `lockf` would not.
         lock = self._path.with_name(f".{self._path.name}.lock")
         with lock.open("w") as held:
-            os.lockf(held.fileno(), os.F_LOCK, 0)
+            fcntl.flock(held, fcntl.LOCK_EX)
             if self._read() != before:
                 raise Conflict("the table of variants was changed meanwhile; look at it and try again")
             fresh = self._path.with_name(f".{self._path.name}.new")

@@ -1,0 +1,88 @@
+"""A gateway that administers variants and does nothing else, over a file."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from e3rg.orchestrator.v1 import variants_pb2_grpc
+from orchestrator.variants.messages import Behind
+from orchestrator.variants.servicer import VariantServicer
+from orchestrator.variants.writing import TableWriter
+from services.common.errors import NotReady
+from services.common.variants.files import TableFile
+from services.common.variants.live import LiveTable
+from services.common.variants.table import State, Table, dump, parse
+from tests.fakes import PATIENCE_S
+from tests.serving import serving
+
+if TYPE_CHECKING:
+    from e3rg.orchestrator.v1.variants_pb2_grpc import VariantServiceAsyncStub as Stub
+
+STAGES = ("mllm-text", "tts", "video", "writer")
+SERVICE = "e3rg.orchestrator.v1.VariantService"
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A gateway that serves.
+
+    Attributes:
+        address: Where.
+        stub: Calls it.
+        live: Its table.
+        writer: A guardrail's way to the table.
+        path: File of the table.
+        gone: Addresses without a ready replica.
+    """
+
+    address: str
+    stub: "Stub"
+    live: LiveTable
+    writer: TableWriter
+    path: Path
+    gone: set[str]
+
+    def table(self) -> Table:
+        """The table in the file."""
+        return parse(self.path.read_text("utf-8"))
+
+    async def uses(self, version: int) -> Table:
+        """Wait until the gateway uses a version."""
+        found = await self.live.version(version, PATIENCE_S)
+        assert found, self.live.problem
+        return found
+
+    async def write(self, table: Table) -> Table:
+        """Write a table as the chart does; returns it when the gateway uses it."""
+        await asyncio.to_thread(self.path.write_text, dump(table), "utf-8")
+        return await self.uses(parse(dump(table)).version)
+
+
+@asynccontextmanager
+async def gateway(path: Path, admin: bool = True, configured: bool = True) -> AsyncIterator[Gateway]:
+    """Serve a gateway over a file of variants."""
+    gone: set[str] = set()
+
+    async def check(table: Table) -> None:
+        for stage in table.stages.values():
+            for variant in stage.variants.values():
+                if variant.address in gone and variant.state is not State.OFF:
+                    raise NotReady(f"{variant.address} has no ready replica")
+
+    source = TableFile(path) if configured else None
+    beside = TableFile(path.with_name(f"{path.name}.overlay")) if configured else None
+    async with AsyncExitStack() as stack:
+        live = await stack.enter_async_context(LiveTable(source, check, beside).running())
+        servicer = VariantServicer(live, lambda: STAGES, _behind, admin)
+        served = await stack.enter_async_context(
+            serving(SERVICE, lambda server: variants_pb2_grpc.add_VariantServiceServicer_to_server(servicer, server))
+        )
+        stub = cast("Stub", variants_pb2_grpc.VariantServiceStub(served.channel))
+        yield Gateway(served.address, stub, live, TableWriter(live), path, gone)
+
+
+def _behind(stage: str, variant: str) -> Behind:
+    return Behind(2, 1, ("kokoro 0123abcd",)) if (stage, variant) == ("tts", "kokoro") else Behind()

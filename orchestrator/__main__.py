@@ -43,9 +43,7 @@ async def main(started: asyncio.Event) -> None:
         stack.push_async_callback(variants.close)
         wheel = emotions.load()
         check = VariantCheck(variants, wheel.digest)
-        live = LiveTable(
-            TableFile(settings.variants_file) if settings.variants_file else None, check.prepare, check.check
-        )
+        live = LiveTable(source_of(settings), check.check, overlay_of(settings), check.prepare)
         await stack.enter_async_context(live.running())
         pipeline = Pipeline(
             understanding=Understanding(channels["understanding"]),

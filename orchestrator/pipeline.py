@@ -183,7 +183,7 @@ class _Story:
         tell(pb.RespondResponse(identity=recalled))
         tell(pb.RespondResponse(understood=understood))
         tell(pb.RespondResponse(delivery=delivery))
-        voice = SpeechStage(turn, lambda: self._models(TTS)[0].card.digest, deliver)
+        voice = SpeechStage(turn, lambda: self._models(TTS)[0], deliver)
         speaking = turn.start(voice.run(recalled.identity))
         filming = turn.start(VideoStage(turn, self._face, deliver).run(recalled.identity))
         text, record = await self._write(understood, recalled, await searching, delivery)
@@ -352,15 +352,14 @@ class _Story:
     def _take(
         self, part: understanding.WriteReplyResponse, sentences: list[str], record: mllm.ReplyRecord, timing: Timing
     ) -> None:
-        match part.WhichOneof("part"):
-            case "card":
-                self._turn.is_served(WRITER, part.card, timing)
-            case "record":
-                record.CopyFrom(part.record)
-            case _:
-                sentences.append(part.sentence)
-                self._turn.sentences.put(part.sentence)
-                self.report.tell(pb.RespondResponse(text=pb.TextDelta(sentence=part.sentence)))
+        if part.HasField("card"):
+            self._turn.is_served(WRITER, part.card, timing)
+        if part.WhichOneof("part") == "record":
+            record.CopyFrom(part.record)
+            return
+        sentences.append(part.sentence)
+        self._turn.sentences.put(part.sentence)
+        self.report.tell(pb.RespondResponse(text=pb.TextDelta(sentence=part.sentence)))
 
     def _left_s(self, farewell_s: float = FAREWELL_S) -> float:
         """Return the seconds that a stage may still take so that the turn can end in time, its loss included."""

@@ -12,6 +12,7 @@ from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator.pipeline import Pipeline
 from orchestrator.routing import TTS, VIDEO
 from orchestrator.stages import Tts, Video
+from orchestrator.variants.override import named
 from services.common.channels import BalancedChannel
 from services.common.errors import InvalidRequest, ServiceError
 from services.common.variants.table import State
@@ -28,9 +29,11 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     Args:
         pipeline: Runs them.
         channels: To "understanding" and "memory".
+        admin: Whether callers may name the variants of their turn.
     """
 
-    def __init__(self, pipeline: Pipeline, channels: Mapping[str, BalancedChannel]) -> None:
+    def __init__(self, pipeline: Pipeline, channels: Mapping[str, BalancedChannel], admin: bool = False) -> None:
+        self._admin = admin
         self._pipeline = pipeline
         self._channels = channels
 
@@ -43,7 +46,8 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             raise InvalidRequest("header", "missing; send it first")
         _check(first.header)
         first.header.tenant = first.header.tenant or TENANT_DEFAULT
-        async with aclosing(self._pipeline.respond(first.header, parts)) as events:
+        overrides = named(context.invocation_metadata() or (), self._admin)
+        async with aclosing(self._pipeline.respond(first.header, parts, overrides)) as events:
             async for event in events:
                 yield event
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
+from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import identities_pb2 as identities
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.tts.v1 import tts_pb2 as tts
@@ -20,13 +21,15 @@ class SpeechStage:
 
     Args:
         turn: The turn.
-        digest: Tells the digest of a voice's model, as its replicas say, to find what it derived before.
+        model: Tells the voice that serves now, as its replicas say.
         deliver: Tells how the reply is delivered by the variant that serves now.
     """
 
-    def __init__(self, turn: Turn, digest: Callable[[], str], deliver: Callable[[], pb.Delivery]) -> None:
+    def __init__(
+        self, turn: Turn, model: Callable[[], tts.GetModelResponse], deliver: Callable[[], pb.Delivery]
+    ) -> None:
         self._turn = turn
-        self._digest, self._deliver = digest, deliver
+        self._model, self._deliver = model, deliver
         self._timing = Timing(0.0)
 
     async def run(self, identity: identities.Identity) -> None:
@@ -59,8 +62,7 @@ class SpeechStage:
                     case "chunk":
                         self._hand_on(part.chunk)
                     case "ready" if part.ready.fitted:
-                        model = part.ready.card.digest or self._digest()
-                        self._turn.keep_derived(identity, digests, model, part.ready.fitted)
+                        self._turn.keep_derived(identity, digests, self._card(part.ready).digest, part.ready.fitted)
 
     async def _call(
         self, identity: identities.Identity, recordings: dict[str, bytes], sentences: AsyncIterator[str]
@@ -73,14 +75,14 @@ class SpeechStage:
         """
         turn = self._turn
         header, memory = turn.header, turn.memory
-        fitted = await memory.derived(header.tenant, identity, list(recordings), self._digest())
+        fitted = await memory.derived(header.tenant, identity, list(recordings), self._model().card.digest)
         request = to_speak(Speaker(identity.profile, recordings, fitted), self._deliver(), sentences)
         spoken = turn.voice.speak(request)
         try:
             async with aclosing(watched("tts", spoken, turn.idle_s, lambda: turn.sentences.last_s)) as parts:
                 async for part in parts:
                     if part.WhichOneof("part") == "ready":
-                        turn.is_served(TTS, part.ready.card, self._timing)
+                        turn.is_served(TTS, self._card(part.ready), self._timing)
                         self._tell_rate(part.ready.sample_rate_hz)
                     elif part.WhichOneof("part") == "chunk":
                         self._tell_rate(part.chunk.sample_rate_hz)
@@ -89,6 +91,10 @@ class SpeechStage:
             if turn.move(TTS, error, self._timing):
                 raise NotReady(str(error)) from None
             raise
+
+    def _card(self, ready: tts.VoiceReady) -> common.ModelCard:
+        """Return the card of the model that speaks; replicas of an older release say it only when they are asked."""
+        return ready.card if ready.HasField("card") else self._model().card
 
     def _tell_rate(self, rate_hz: int) -> None:
         """Note the sample rate, which the video needs; a service of an older release says it with its first chunk."""

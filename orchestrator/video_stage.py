@@ -80,8 +80,9 @@ class VideoStage:
             turn.left_s,
             lambda why: turn.report.degrade("video", lowered, why),
             lambda why: turn.report.degrade("video", Loss.EVEN_MOTION, why),
+            # Replicas of an older release say their card only when they are asked.
             lambda made_by, face: turn.keep_derived(identity, [digest], made_by or model.card.digest, face),
-            lambda card: turn.is_served(VIDEO, card, timing),
+            lambda card: turn.is_served(VIDEO, card if card.digest else model.card, timing),
         )
         scene = Scene(self._deliver(), portrait, digest, rate_hz, turn.header.seed, rigged)
         async with aclosing(camera.film(scene, turn.speech)) as chunks:

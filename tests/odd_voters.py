@@ -98,8 +98,7 @@ class Odd(mllm_pb2_grpc.MllmServiceServicer):
         self.asked.set()
         if self.is_leaving:
             raise NotReady("it is being stopped")
-        yield mllm.WriteReplyResponse(card=self.model.card)
-        yield mllm.WriteReplyResponse(sentence=f"I am {self.model.card.model}.")
+        yield mllm.WriteReplyResponse(sentence=f"I am {self.model.card.model}.", card=self.model.card)
         yield mllm.WriteReplyResponse(record=mllm.ReplyRecord(card=self.model.card))
 
     def register(self, to: grpc.aio.Server) -> None:

@@ -20,10 +20,13 @@ from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator import stages
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
-from orchestrator.servicer import Addresses, OrchestratorServicer
+from orchestrator.servicer import OrchestratorServicer
+from orchestrator.variants.checking import VariantCheck
 from services.common import clients
 from services.common.channels import BalancedChannel
 from services.common.replicas import Replicas
+from services.common.variants.channels import VariantChannels
+from services.common.variants.live import LiveTable
 from tests.deployment import Cast, serving_mllm, serving_tts, serving_understanding
 from tests.fake_memory import serving_memory
 from tests.serving import plain_channel, serving
@@ -96,20 +99,22 @@ async def _gateway(fleet: Fleet, replicas: int, speed: float) -> "AsyncIterator[
             channels[name] = await stack.enter_async_context(clients.open_channel(each.address))
             await channels[name].replicas.wait_ready()
         found = Replicas("video", "dns:///video:50051", grpc.aio.insecure_channel, resolve=fleet.resolve)
-        channels["video"] = await stack.enter_async_context(BalancedChannel(found))
+        at = {"tts": channels["tts"], "video": BalancedChannel(found)}
+        variants = VariantChannels(dict.fromkeys(at, "127.0.0.1:1"), lambda _, name: at[name])
+        stack.push_async_callback(variants.close)
         await found.wait_ready(replicas)
         deadline_s = renderer.DEADLINE_S / speed
         pipeline = Pipeline(
             understanding=stages.Understanding(channels["understanding"]),
             memory=Memory(channels["memory"]),
-            tts=stages.Tts(channels["tts"]),
-            video=stages.Video(channels["video"]),
+            channels=variants,
+            variants=LiveTable(None, VariantCheck(variants, wheel.digest).check),
             wheel=wheel,
             turn_deadline_s=deadline_s,
             turn_deadline_max_s=deadline_s,
             history_turns=4,
         )
-        servicer = OrchestratorServicer(pipeline, Addresses("", "", "", ""), channels)
+        servicer = OrchestratorServicer(pipeline, channels)
         door = await stack.enter_async_context(
             serving(
                 "e3rg.orchestrator.v1.OrchestratorService",

@@ -106,14 +106,15 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
         if not isinstance(backend, Writer):
             raise Unsupported(f"{self._name} cannot write replies")
         order = self._to_reply_request(request)
-        card, begun = self.model.card, False
+        card, has_begun = self.model.card, False
         try:
             async with aclosing(self._queue.stream(lambda: backend.write(order), stage="reply")) as pieces:
                 async for piece in pieces:
-                    if not begun:  # With the first part: a call that is lost before is made again.
-                        yield pb.WriteReplyResponse(card=card)
-                        begun = True
-                    yield _to_reply_part(piece, card)
+                    part = _to_reply_part(piece, card)
+                    if not has_begun:
+                        part.card.CopyFrom(card)
+                        has_begun = True
+                    yield part
         finally:
             order.stop.set()
 

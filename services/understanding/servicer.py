@@ -131,13 +131,11 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
     async def WriteReply(self, request: pb.WriteReplyRequest, context: Any) -> AsyncIterator[pb.WriteReplyResponse]:
         async with aclosing(self._writer.write_reply(request.reply)) as parts:
             async for part in parts:
-                match part.WhichOneof("part"):
-                    case "card":
-                        yield pb.WriteReplyResponse(card=part.card)
-                    case "sentence":
-                        yield pb.WriteReplyResponse(sentence=part.sentence)
-                    case _:
-                        yield pb.WriteReplyResponse(record=part.record)
+                card = part.card if part.HasField("card") else None
+                if part.WhichOneof("part") == "sentence":
+                    yield pb.WriteReplyResponse(sentence=part.sentence, card=card)
+                else:
+                    yield pb.WriteReplyResponse(record=part.record, card=card)
 
     async def _read_header(self, parts: AsyncIterator[pb.UnderstandRequest]) -> pb.UnderstandHeader:
         first = await anext(parts, pb.UnderstandRequest())

@@ -88,7 +88,7 @@ async def film(
     sentences: int = 1,
     idle_s: float = PATIENCE_S,
     where: Scene | None = None,
-    keep: Callable[[bytes], None] = lambda _: None,
+    keep: Callable[[str, bytes], None] = lambda *_: None,
     uneven: Callable[[str], None] = lambda _: None,
 ) -> bytes:
     """Films sentences that are there at once; the turn has 20 s left, for ever."""
@@ -216,18 +216,18 @@ async def test_a_face_that_had_to_be_rigged_is_given_away_once_and_spares_the_ri
 ) -> None:
     kept: list[bytes] = []
     async with studio(first := kind()) as stage:
-        await film(stage, sentences=4, keep=kept.append)
+        await film(stage, sentences=4, keep=lambda _, face: kept.append(face))
     (rigged,) = kept
     assert rigged.endswith(first.packed)
     async with studio(later := kind()) as stage:
-        await film(stage, sentences=4, where=replace(scene(), rigged=rigged), keep=kept.append)
+        await film(stage, sentences=4, where=replace(scene(), rigged=rigged), keep=lambda _, face: kept.append(face))
     assert (later.prepared, later.restored, kept) == ([], [first.packed], [rigged])
 
 
 async def test_a_stale_rigged_face_is_replaced() -> None:
     kept: list[bytes] = []
     async with studio(FakePainter()) as stage:
-        await film(stage, where=replace(scene(), rigged=b"of another model"), keep=kept.append)
+        await film(stage, where=replace(scene(), rigged=b"of another model"), keep=lambda _, face: kept.append(face))
     assert len(kept) == 1
 
 
@@ -238,7 +238,7 @@ async def test_what_one_replica_has_rigged_for_a_film_the_others_need_not() -> N
     async with studio(*painters) as stage:
         model = await stage.model()
         camera = Camera(
-            stage, model, "", PATIENCE_S, lambda: 20.0, lambda _: None, lambda _: None, lambda _: is_rigged.set()
+            stage, model, "", PATIENCE_S, lambda: 20.0, lambda _: None, lambda _: None, lambda *_: is_rigged.set()
         )
         speech.put(sentence())
         speech.put(sentence())

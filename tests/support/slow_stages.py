@@ -82,9 +82,8 @@ class Stages:
         """Write sentences one after the other."""
         for number in range(self.sentences):
             await self.take("sentence")
-            if not number:
-                yield understanding.WriteReplyResponse(card=common.ModelCard(backend="writer"))
-            yield understanding.WriteReplyResponse(sentence=f"Sentence {number}.")
+            card = None if number else common.ModelCard(backend="writer")
+            yield understanding.WriteReplyResponse(sentence=f"Sentence {number}.", card=card)
         yield understanding.WriteReplyResponse(record=mllm.ReplyRecord())
 
     async def recall(self, request: memory.RecallRequest) -> memory.RecallResponse:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -119,18 +119,18 @@ class Late:
 
 async def test_no_table_is_taken_before_the_rollbacks_over_it_are_known(stack: AsyncExitStack) -> None:
     source, beside = Late(), Late()
-    checked: list[int] = []
+    prepared: list[int] = []
 
-    async def check(candidate: Table) -> None:
-        checked.append(candidate.version)
+    def prepare(candidates: Sequence[Table]) -> None:
+        prepared.append(candidates[-1].version)
 
-    live = await stack.enter_async_context(LiveTable(source, check, beside).running())
+    live = await stack.enter_async_context(LiveTable(source, anything, beside, prepare).running())
     values = table(a=90, b=10)
     over = laid_over(values, overlay("b"))
     source.given.put_nowait(dump(values))
     beside.given.put_nowait(dump_overlay(overlay("b")))
     await seen(live, over.version)
-    assert checked == [over.version]
+    assert prepared == [over.version]
 
 
 async def test_a_bad_text_is_refused_and_told_and_the_table_before_stays(tmp_path: Path, stack: AsyncExitStack) -> None:

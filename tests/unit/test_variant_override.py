@@ -36,7 +36,7 @@ def test_words_that_name_no_variant_are_refused(text: str, problem: str) -> None
 
 
 def test_several_headers_count_together_and_others_do_not() -> None:
-    metadata = [(HEADER, "tts=b"), ("user-agent", "x"), (HEADER, b"video=c")]
+    metadata: list[tuple[str, str | bytes]] = [(HEADER, "tts=b"), ("user-agent", "x"), (HEADER, b"video=c")]
     assert named(metadata, admin=True) == {"tts": "b", "video": "c"}
     assert named([("user-agent", "x")], admin=False) == {}
 

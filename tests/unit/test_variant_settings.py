@@ -21,14 +21,14 @@ def test_without_a_place_there_is_no_table(given: str | None, monkeypatch: pytes
     assert overlay_of(OrchestratorSettings()) is None
 
 
-def test_a_files_overlay_lies_beside_it(tmp_path: Path) -> None:
+async def test_a_files_overlay_lies_beside_it(tmp_path: Path) -> None:
     settings = OrchestratorSettings(variants_file=tmp_path / "table.json")
     (tmp_path / "table.json").write_text("table", "utf-8")
     (tmp_path / "overlay.json").write_text("overlay", "utf-8")
     table, overlay = source_of(settings), overlay_of(settings)
     assert isinstance(table, TableFile)
     assert isinstance(overlay, TableFile)
-    assert (table.read(), overlay.read()) == ("table", "overlay")
+    assert (await table.read(), await overlay.read()) == ("table", "overlay")
 
 
 async def test_a_config_map_has_table_and_overlay_in_keys_of_their_own(

@@ -73,6 +73,18 @@ class ConfigMapTable:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
+    async def read(self) -> str:
+        """Return the text as it is there now.
+
+        Raises:
+            NotReady: The API is away or refuses.
+        """
+        try:
+            return await asyncio.to_thread(self._read)
+        except _AWAY as error:
+            where = f"ConfigMap {self._namespace}/{self._name}"
+            raise NotReady(f"the table of variants cannot be read from {where}: {_reason(error)}") from error
+
     async def replace(self, before: str, text: str) -> None:
         """Replace the text, and no other key.
 
@@ -96,6 +108,10 @@ class ConfigMapTable:
         if self._fallback:
             async for text in self._fallback.texts():
                 news.put_nowait((text, False))
+
+    def _read(self) -> str:
+        held = _api().read_namespaced_config_map(self._name, self._namespace, _request_timeout=_CALL_TIMEOUT_S)
+        return str((held.data or {}).get(self._key, ""))
 
     def _replace(self, before: str, text: str) -> None:
         api = _api()

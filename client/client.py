@@ -1,7 +1,7 @@
 """Client of a deployment, for a user's own code."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from client.exemplars import Exemplars
 from client.files import Content, pieces, size_of
 from client.identities import Identities
 from client.turns import Turns
+from client.variants import Variants
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 
@@ -41,6 +42,7 @@ class Client:
         exemplars: Examples of answers.
         turns: What was said.
         erasure: How long things are kept, and what was erased.
+        variants: Which model of each stage serves which share of the conversations.
 
     Args:
         address: The orchestrator's, as host:port.
@@ -75,6 +77,7 @@ class Client:
         self.exemplars = Exemplars(self._channel, tenant)
         self.turns = Turns(self._channel, tenant)
         self.erasure = Erasure(self._channel, tenant)
+        self.variants = Variants(self._channel)
 
     def __enter__(self) -> "Client":
         return self
@@ -83,7 +86,12 @@ class Client:
         self._channel.close()
 
     def respond(
-        self, header: pb.RespondHeader, audio: Content = b"", video: Content = b"", timeout_s: float = TIMEOUT_S
+        self,
+        header: pb.RespondHeader,
+        audio: Content = b"",
+        video: Content = b"",
+        timeout_s: float = TIMEOUT_S,
+        variants: Mapping[str, str] | None = None,
     ) -> Iterator[Timed]:
         """Sends a message and yields the events of the turn as they come. Closing the iterator cancels the turn.
 
@@ -92,6 +100,7 @@ class Client:
             audio: An audio file, or its content.
             video: A video file, or its content.
             timeout_s: Deadline of the turn.
+            variants: Variant by stage, for a test; without, the gateway chooses.
         """
         sent_s = time.monotonic()
         filled = pb.RespondHeader()
@@ -110,7 +119,9 @@ class Client:
 
         upload = Upload(parts())
         with errors(upload):
-            call = self._stub.Respond(iter(upload), timeout=timeout_s)
+            named = ",".join(f"{stage}={variant}" for stage, variant in (variants or {}).items())
+            metadata = (("e3rg-variant", named),) if named else ()
+            call = self._stub.Respond(iter(upload), timeout=timeout_s, metadata=metadata)
             upload.belongs_to(call)
             try:
                 for event in call:

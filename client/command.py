@@ -8,7 +8,7 @@ import sys
 import grpc
 
 from client.client import TENANT_DEFAULT, Client
-from client.commands import emotions, exemplars, identities, memory, respond, status
+from client.commands import emotions, exemplars, identities, memory, respond, status, variants
 from client.commands.arguments import Refusal, text
 from client.connection import ClientError
 from client.terminal import complain
@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         ("emotion", emotions, "what shows voices and faces an emotion"),
         ("exemplar", exemplars, "examples of answers"),
         ("memory", memory, "what was said: list, search, keep for how long, erase"),
+        ("variants", variants, "which model of a stage serves which share of the conversations"),
     ):
         module.add_to(commands.add_parser(name, help=purpose, description=purpose[0].upper() + purpose[1:] + "."))
     return parser

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -39,6 +40,22 @@ def seconds(value: str) -> float:
     if not 0 < found < math.inf:
         raise argparse.ArgumentTypeError(f"{value!r} is no length of time; give seconds, more than 0")
     return found
+
+
+def duration(value: str) -> float:
+    """Length of time with its unit: "90s", "5m", "1h", "1d"."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", value)
+    if not found or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{value!r} is no length of time; give one such as 90s, 5m, 1h or 1d")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+
+
+def variant(value: str) -> tuple[str, str]:
+    """Variant of a stage: "tts=b"."""
+    found = re.fullmatch(r"([a-z0-9-]+)=([a-z0-9-]+)", value)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{value!r} names no variant; give STAGE=VARIANT, such as tts=b")
+    return found[1], found[2]
 
 
 def add_talk(parser: argparse.ArgumentParser, conversation_required: bool) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from client.client import Client
-from client.commands.arguments import number, seconds, text
+from client.commands.arguments import number, seconds, text, variant
 from client.reply import Reply
 from client.terminal import say
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
@@ -37,6 +37,14 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=number, default=0, help="same seed, same draw of the reply")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the reply (default: %(default)s)")
+    parser.add_argument(
+        "--variant",
+        type=variant,
+        action="append",
+        default=[],
+        metavar="STAGE=VARIANT",
+        help="variant of a stage, for a test; may be given several times",
+    )
     parser.add_argument("--timeout", type=seconds, default=120, help="deadline in seconds (default: %(default)s)")
 
 
@@ -57,7 +65,10 @@ def respond(client: Client, options: argparse.Namespace) -> int:
     )
     reply = Reply(options.out)
     try:
-        for timed in client.respond(header, options.audio or b"", options.video or b"", options.timeout):
+        events = client.respond(
+            header, options.audio or b"", options.video or b"", options.timeout, dict(options.variant)
+        )
+        for timed in events:
             for line in reply.take(timed):
                 say(line)
     finally:

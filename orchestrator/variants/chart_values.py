@@ -7,15 +7,21 @@ from typing import Any
 from services.common.variants.table import Table
 
 
-def written(table: Table) -> str:
-    """Return the values for the stages and guardrails of a table; a ramp has none: each of its steps is a commit."""
-    content = table.model_dump(mode="json", include={"stages", "guardrails"}, exclude_defaults=True)
+def written(before: Table, after: Table) -> str:
+    """Return the values for the stages that are different; a ramp has none: each of its steps is a commit."""
+    names = {*before.stages, *after.stages, *before.guardrails, *after.guardrails}
+    different = sorted(
+        name
+        for name in names
+        if before.stage(name) != after.stage(name) or before.guardrails.get(name) != after.guardrails.get(name)
+    )
+    content = after.model_dump(mode="json", include={"stages", "guardrails"}, exclude_defaults=True)
+    guardrails = {name: each for name, each in content.get("guardrails", {}).items() if name in different}
     # The control is named even where it has the default's name: a reader shall see it.
-    stages = {
-        name: {"control": stage.control} | content["stages"][name] for name, stage in sorted(table.stages.items())
-    }
-    values = {"variants": {"owner": "helm", **content, "stages": stages}}
-    return "\n".join(_lines(values)) + "\n"
+    stages = {name: {"control": after.stage(name).control} | content["stages"][name] for name in different}
+    return (
+        "\n".join(_lines({"variants": {"stages": stages} | ({"guardrails": guardrails} if guardrails else {})})) + "\n"
+    )
 
 
 def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:

@@ -75,7 +75,7 @@ class TableWriter:
             if after is table:
                 return before, Written(table, NOTHING)
             if table.owner == "helm":
-                raise FailedPrecondition(_to_commit(after))
+                raise FailedPrecondition(_to_commit(table, after))
             await self._check(after)
             return dump(after), Written(after, after.history[-1].summary)
 
@@ -184,5 +184,8 @@ def _parsed(text: str) -> Table:
         raise FailedPrecondition(f"the table of variants is wrong as it is: {error}; correct it first") from error
 
 
-def _to_commit(table: Table) -> str:
-    return f"the chart's values own the table of variants; commit these, and upgrade:\n{chart_values.written(table)}"
+def _to_commit(before: Table, after: Table) -> str:
+    # The text goes as a status, which may have a few KiB: the values of what is different are enough.
+    ramp = "no ramp runs there, so commit each of its steps; " if after.ramp else ""
+    remedy = f"{ramp}put this in the place of what they have, commit it and upgrade"
+    return f"the chart's values own the table of variants; {remedy}:\n{chart_values.written(before, after)}"

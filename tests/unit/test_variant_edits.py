@@ -326,13 +326,14 @@ def test_the_history_keeps_the_last_changes() -> None:
     assert parse(dump(changed)) == changed
 
 
-def test_the_values_of_the_chart_are_the_stages_and_guardrails_as_yaml() -> None:
-    changed = made(split(100, 0), partial(ramp, weights=(12.5, 50)), AUTHOR)
+def test_the_values_of_the_chart_are_the_stages_that_are_different_as_yaml() -> None:
+    before = edits.put(split(100, 0), "video", "b", "face-b:50055")
+    changed = made(before, partial(ramp, weights=(12.5, 50)), AUTHOR)
+    assert "          weight: 12.5\n" in chart_values.written(before, changed)
     changed = made(changed, partial(edits.set_guardrail, stage="tts", limits={"turns_min": 5}), AUTHOR)
     changed = made(changed, partial(promote, variant="b"), AUTHOR)
-    assert chart_values.written(changed) == (
+    assert chart_values.written(before, changed) == (
         "variants:\n"
-        '  owner: "helm"\n'
         "  stages:\n"
         "    tts:\n"
         '      control: "b"\n'

@@ -34,12 +34,14 @@ class FakeDoor:
         damaged: What is wrong with each identity that cannot be read.
         damaged_turns: What is wrong with each turn that cannot be read, by its id.
         requests: Every message that came; of an upload the header only.
+        variants: What each turn named in the metadata `e3rg-variant`.
         asked: Set as soon as turns were asked for, which are given once `may_answer` is set.
     """
 
     def __init__(self) -> None:
         self.address = ""
         self.requests: list[Any] = []
+        self.variants: list[str] = []
         self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
         self.may_answer.set()
         self.events: list[orchestrator_pb2.RespondResponse] = []
@@ -102,6 +104,7 @@ class _Turns(orchestrator_pb2_grpc.OrchestratorServiceServicer):
     async def Respond(
         self, request_iterator: AsyncIterator[orchestrator_pb2.RespondRequest], context: Any
     ) -> AsyncIterator[orchestrator_pb2.RespondResponse]:
+        self.door.variants += [value for key, value in context.invocation_metadata() if key == "e3rg-variant"]
         async for request in request_iterator:
             self.door.requests.append(request)
         for event in self.door.events:

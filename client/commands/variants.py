@@ -36,7 +36,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--json", action="store_true", help="for a program")
     action = _add(actions, "put", _put, "add a variant without traffic, or change its address")
     action.add_argument("variant", type=text)
-    action.add_argument("address", type=text, help="where its replicas are, as host:port")
+    # `address` is the gateway's.
+    action.add_argument("replicas", type=text, metavar="ADDRESS", help="where its replicas are, as host:port")
     action = _add(actions, "remove", _remove, "take a variant that is off out of the table")
     action.add_argument("variant", type=text)
     action = _add(actions, "set", _set, "set weights; the control gets the rest")
@@ -125,7 +126,7 @@ def _add_guardrail(action: argparse.ArgumentParser) -> None:
 
 
 def _put(options: argparse.Namespace) -> Change:
-    return pb.PutVariant(**_which(options), address=options.address)
+    return pb.PutVariant(**_which(options), address=options.replicas)
 
 
 def _remove(options: argparse.Namespace) -> Change:

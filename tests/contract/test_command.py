@@ -154,6 +154,7 @@ async def test_what_is_refused_is_told_in_one_line(run: Run, tmp_path: Path, wor
         (["--text", "Hi.", "--timeout", "nan"], "argument --timeout: 'nan' is no length of time; give seconds"),
         (["--text", "Hi.", "--timeout", "0"], "argument --timeout: '0' is no length of time"),
         (["--text", "Hi.", "--timeout", "soon"], "argument --timeout: 'soon' is no length of time"),
+        (["--text", "Hi.", "--variant", "tts"], "argument --variant: 'tts' names no variant; give STAGE=VARIANT"),
         (["--text", "Hi.", "--output", "smell"], "argument --output: invalid choice: 'smell'"),
     ],
 )

@@ -47,6 +47,14 @@ async def test_who_asks_is_sent_and_what_was_recalled_and_kept_is_told(
     assert record["recalled"]["hits"][0]["turn"]["user_text"] == "I have a cat."
 
 
+async def test_a_tester_names_variants_of_the_stages(run: Run, door: FakeDoor, tmp_path: Path) -> None:
+    door.events = [pb.RespondResponse(done=pb.Done())]
+    words = ["respond", "--text", "Hi.", "--out", tmp_path]
+    assert (await run(*words))[0] == 0
+    assert (await run(*words, "--variant", "tts=kokoro", "--variant", "mllm-text=b"))[0] == 0
+    assert door.variants == ["tts=kokoro,mllm-text=b"]
+
+
 async def test_a_film_is_sent_from_its_file_piece_by_piece(run: Run, door: FakeDoor, tmp_path: Path) -> None:
     film = bytes(range(256)) * 3000
     (tmp_path / "me.mp4").write_bytes(film)

@@ -6,16 +6,17 @@ from contextlib import AsyncExitStack
 import grpc
 
 import emotions
-from e3rg.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc
+from e3rg.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc, variants_pb2, variants_pb2_grpc
 from orchestrator.identities import Examiner
 from orchestrator.memories import SERVICES, Memories
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
-from orchestrator.routing import TTS, VIDEO
+from orchestrator.routing import PINNED, TTS, VIDEO, VOTER
 from orchestrator.servicer import OrchestratorServicer
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.stages import Understanding
 from orchestrator.variants.checking import VariantCheck
+from orchestrator.variants.servicer import VariantServicer
 from services.common import clients, logs, server, start
 from services.common.variants.channels import VariantChannels
 from services.common.variants.live import LiveTable
@@ -23,6 +24,7 @@ from services.common.variants.settings import overlay_of, source_of
 
 NAMES = (
     orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,
+    variants_pb2.DESCRIPTOR.services_by_name["VariantService"].full_name,
     *(service.full_name for service in SERVICES),
 )
 
@@ -56,11 +58,16 @@ async def main(started: asyncio.Event) -> None:
             history_turns=settings.history_turns,
             stage_idle_s=settings.stage_idle_s,
         )
-        servicer = OrchestratorServicer(pipeline, channels)
+        servicer = OrchestratorServicer(pipeline, channels, settings.variant_admin)
+        names = {*PINNED}
+        administration = VariantServicer(
+            live, lambda: names, lambda stage, name: check.behind(live.current, stage, name), settings.variant_admin
+        )
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
 
         def register(grpc_server: grpc.aio.Server) -> None:
             orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, grpc_server)
+            variants_pb2_grpc.add_VariantServiceServicer_to_server(administration, grpc_server)
             memories.register(grpc_server)
 
         running = await stack.enter_async_context(server.running(NAMES, "orchestrator", settings))
@@ -71,6 +78,7 @@ async def main(started: asyncio.Event) -> None:
             await live.known()
             await channels["understanding"].channel_ready()
             await channels["memory"].channel_ready()
+            names.update(f"{VOTER}{seat.voter}" for seat in (await pipeline.understanding.panel()).seats)
 
         await server.until_stopped(running, started, needed())
 

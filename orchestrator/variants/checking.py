@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2 as video
 from orchestrator.routing import PINNED, TTS, VIDEO, VOTER
+from orchestrator.variants.messages import Behind
 from services.common.errors import NotReady
+from services.common.metrics import DIGEST_CHARS
 from services.common.variants.channels import VariantChannels
 from services.common.variants.table import InvalidTable, Stage, State, Table
 
@@ -66,6 +68,16 @@ class VariantCheck:
         if stage == TTS:
             return replicas.models(tts.GetModelResponse)
         return replicas.models(video.GetModelResponse)
+
+    def behind(self, table: Table, stage: str, name: str) -> Behind:
+        """Return the replicas behind a variant; none of a stage that the gateway does not call itself."""
+        if stage not in self._channels.addresses or table.stage(stage).variants[name].state is State.OFF:
+            return Behind()
+        replicas = self._channels.of(table, stage, name).replicas
+        models = {
+            f"{model.card.backend} {model.card.digest[:DIGEST_CHARS]}" for model in self._models(table, stage, name)
+        }
+        return Behind(replicas.known, len(replicas.ready), tuple(sorted(models)))
 
     def lost(self, table: Table) -> list[str]:
         """Return what replies lack that a variant serves, compared with the control, as "stage variant: what"."""

@@ -1,6 +1,7 @@
 """`python -m orchestrator`: opens the door."""
 
 import asyncio
+import contextlib
 from contextlib import AsyncExitStack
 
 import grpc
@@ -18,6 +19,7 @@ from orchestrator.stages import Understanding
 from orchestrator.variants.checking import VariantCheck
 from orchestrator.variants.servicer import VariantServicer
 from services.common import clients, logs, server, start
+from services.common.errors import ServiceError
 from services.common.variants.channels import VariantChannels
 from services.common.variants.live import LiveTable
 from services.common.variants.settings import overlay_of, source_of
@@ -78,7 +80,8 @@ async def main(started: asyncio.Event) -> None:
             await live.known()
             await channels["understanding"].channel_ready()
             await channels["memory"].channel_ready()
-            names.update(f"{VOTER}{seat.voter}" for seat in (await pipeline.understanding.panel()).seats)
+            with contextlib.suppress(ServiceError):  # Only changes of the table need the voters' names.
+                names.update(f"{VOTER}{seat.voter}" for seat in (await pipeline.understanding.panel()).seats)
 
         await server.until_stopped(running, started, needed())
 

@@ -175,14 +175,20 @@ class _Story:
         await reaching
         ready.set()
 
-        def deliver() -> pb.Delivery:
-            able = self._capabilities()
-            return decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, able)
-
-        delivery = deliver()
         tell(pb.RespondResponse(identity=recalled))
         tell(pb.RespondResponse(understood=understood))
-        tell(pb.RespondResponse(delivery=delivery))
+        delivery = pb.Delivery()
+
+        def deliver() -> pb.Delivery:
+            """Tells how the reply is delivered, again when another voice or face takes over that has other ways."""
+            able = self._capabilities()
+            now = decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, able)
+            if now != delivery:
+                delivery.CopyFrom(now)
+                tell(pb.RespondResponse(delivery=now))
+            return now
+
+        deliver()
         voice = SpeechStage(turn, lambda: self._models(TTS)[0], deliver)
         speaking = turn.start(voice.run(recalled.identity))
         filming = turn.start(VideoStage(turn, self._face, deliver).run(recalled.identity))

@@ -89,8 +89,11 @@ class Cast:
     heartbeat_s: float = 5.0
     """Of the door, to the memory, while a file is looked at."""
     waiting_max: int = 8
+    variant_admin: bool = True
     variants_file: Path | None = None
     """Of the gateway; none: traffic is not split."""
+    table: LiveTable | None = None
+    """Table of variants that the gateway follows, once it is started."""
     variant_voices: Mapping[str, FakeVoice] = field(default_factory=dict)
     """Further voices by name, served as "tts-NAME" behind an address of their own."""
     variant_portraits: Mapping[str, FakeFace] = field(default_factory=dict)
@@ -223,7 +226,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
         check = VariantCheck(variants, wheel.digest)
         source = TableFile(cast.variants_file) if cast.variants_file else None
         live = LiveTable(source, check.check, prepare=check.prepare)
-        await stack.enter_async_context(live.running())
+        cast.table = await stack.enter_async_context(live.running())
         for name in ("tts", "video"):
             replicas = variants.of(Table(), name, VARIANT).replicas
             await replicas.wait_ready(len(replicas.target.split(",")))
@@ -239,7 +242,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             history_turns=4,
             stage_idle_s=cast.stage_idle_s,
         )
-        servicer = OrchestratorServicer(pipeline, channels)
+        servicer = OrchestratorServicer(pipeline, channels, cast.variant_admin)
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video, cast.heartbeat_s))
 
         def register(server: grpc.aio.Server) -> None:
@@ -279,6 +282,10 @@ class Deployment:
             await self._start(f"tts-{name}", serving_tts(voice, cast.wheel(f"tts-{name}"), cast.waiting_max))
         for name, portrait in cast.variant_portraits.items():
             await self._start(f"video-{name}", serving_video(portrait, cast.wheel(f"video-{name}"), cast.waiting_max))
+        await self.start_orchestrator(cast)
+
+    async def start_orchestrator(self, cast: Cast) -> None:
+        """Starts the gateway, when all others run."""
         await self._start("orchestrator", serving_orchestrator(cast, self.served))
 
     async def stop(self, name: str) -> None:

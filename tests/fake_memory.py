@@ -189,7 +189,11 @@ class FakeMemory(
         if lacking := set(request.uses) - {grant.use for grant in identity.grants}:
             raise FailedPrecondition(f"identity {identity.id!r} lacks {' and '.join(sorted(lacking))}; have it allowed")
         said = [turn for turn in self._turns(request) if turn.conversation == request.conversation]
+        variants: dict[str, str] = {}
+        for turn in said:
+            variants |= turn.variants
         return pb.RecallResponse(
+            variants=variants,
             identity=identity,
             emotion_bank=self.bank,
             turns=said[-request.turns_max :] if request.turns_max else [],

@@ -1,0 +1,258 @@
+"""Turns under a table of variants: who serves them, who stays, and who takes over."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from typing import cast as typed
+
+import grpc
+import pytest
+
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
+from services.common.errors import BackendFailed
+from tests.deployment import Cast, Deployment
+from tests.fake_faces import FakeFace
+from tests.fake_voice import FakeVoice
+from tests.fakes import Gate, fail
+from tests.serving import refused
+from tests.turns import Turn, header, lost
+
+if TYPE_CHECKING:
+    from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
+
+SPOKEN = {"output": pb.OUTPUT_AUDIO}
+
+
+class OtherVoice(FakeVoice):
+    """A second voice, of another rate and with fewer styles."""
+
+    model, digest = "other voice", "6" * 64
+    sample_rate_hz = 24_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.styles = ("default", "sad")
+
+
+class OtherFace(FakeFace):
+    """A second renderer."""
+
+    model, digest = "other face", "e" * 64
+
+
+def failing(error: Exception, operation: str, after: int = 0) -> Callable[[str], None]:
+    """Returns a `before` that lets an operation through so often, then raises an error."""
+    came = iter(range(after))
+
+    def raise_(now: str) -> None:
+        if now == operation and next(came, None) is None:
+            raise error
+
+    return raise_
+
+
+class Stage:
+    """A deployment with two voices and two renderers, and its table."""
+
+    def __init__(self, cast: Cast, deployment: Deployment, stub: "Stub") -> None:
+        self.cast, self.deployment, self.stub = cast, deployment, stub
+        self._version = 0
+
+    async def set(self, stage: str = "tts", **variants: dict[str, Any]) -> None:
+        """Splits the traffic of a stage, and waits until the gateway does."""
+        self._version += 1
+        for name, variant in variants.items():
+            if name != "default":
+                variant["address"] = self.deployment.served[f"{stage}-{name}"].address
+        table = {"version": self._version, "stages": {stage: {"variants": variants}}}
+        path = typed("Path", self.cast.variants_file)
+        path.with_name("next").write_text(json.dumps(table), "utf-8")
+        path.with_name("next").replace(path)
+        live = self.cast.table
+        assert live
+        while live.current.version != self._version:
+            await live.changed()
+
+    async def say(self, conversation: str = "talk", variants: str = "", **fields: Any) -> Turn:
+        """Has a turn answered; the caller may name variants."""
+        metadata = [("e3rg-variant", variants)] if variants else None
+        request = header(conversation=conversation, **{**SPOKEN, **fields})
+        call = self.stub.Respond(iter([request]), timeout=20, metadata=metadata)
+        return Turn([event async for event in call])
+
+
+def served(turn: Turn, stage: str = "tts") -> tuple[str, str]:
+    """Variant and model of a stage, as told last."""
+    told = [event.served for event in turn.events if event.HasField("served") and event.served.stage == stage]
+    return told[-1].variant, told[-1].card.model
+
+
+def kept(cast: Cast, conversation: str = "talk") -> list[tuple[str, str]]:
+    """Variant and model of the voice of each kept turn."""
+    turns = cast.memory.turns["default", "ada", f"({conversation})"]
+    return [(turn.variants["tts"], turn.models["tts"]) for turn in turns]
+
+
+A, B = ("default", "fake voice"), ("b", "other voice")
+KEPT_A, KEPT_B = ("default", "fake 555555555555"), ("b", "fake 666666666666")
+
+
+@pytest.fixture
+def cast(tmp_path: Path) -> Cast:
+    cast = Cast(variants_file=tmp_path / "variants.json")
+    cast.add_identity("ada")
+    cast.variant_voices, cast.variant_portraits = {"b": OtherVoice()}, {"b": OtherFace()}
+    return cast
+
+
+@pytest.fixture
+async def stage(cast: Cast, deployment: Deployment) -> Stage:
+    await deployment.start(cast)
+    channel = deployment.served["orchestrator"].channel
+    return Stage(cast, deployment, typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel)))
+
+
+async def test_events_and_kept_turns_name_the_model_that_served(stage: Stage, cast: Cast) -> None:
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    turn = await stage.say()
+    assert served(turn) == B
+    assert served(turn, "writer")[0] == "default"
+    assert kept(cast) == [KEPT_B]
+    assert {chunk.sample_rate_hz for chunk in turn.audio} == {24_000}
+    assert turn.degraded == []
+
+
+async def test_what_a_voice_derives_is_kept_under_its_own_digest(stage: Stage, cast: Cast) -> None:
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    await stage.say()
+    await stage.set(default={"weight": 100}, b={"weight": 0, "state": "off"})
+    await stage.say()
+    assert {key[-1] for key in cast.memory.derived} == {FakeVoice.digest, OtherVoice.digest}
+
+
+async def test_a_conversation_keeps_its_voice_while_weights_change(stage: Stage, cast: Cast) -> None:
+    await stage.say()
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    assert served(await stage.say()) == A
+    assert served(await stage.say("new")) == B
+    await stage.set(default={"weight": 100}, b={"weight": 0, "state": "draining"})
+    assert served(await stage.say("new")) == B
+    assert kept(cast) == [KEPT_A, KEPT_A]
+
+
+async def test_conversations_of_a_variant_that_is_off_move_at_their_next_turn(stage: Stage) -> None:
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    await stage.say()
+    await stage.set(default={"weight": 100}, b={"weight": 0, "state": "off"})
+    moved = await stage.say()
+    assert (served(moved), moved.degraded) == (A, [])
+
+
+async def test_the_pin_outlives_a_turn_without_speech(stage: Stage) -> None:
+    await stage.say()
+    await stage.say(output=pb.OUTPUT_TEXT)
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    assert served(await stage.say()) == A
+
+
+async def test_the_control_takes_over_for_one_without_replicas_and_the_pin_moves(stage: Stage, cast: Cast) -> None:
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    await stage.say()
+    await stage.deployment.stop("tts-b")
+    moved = await stage.say()
+    assert (served(moved), lost(moved)) == (A, [("speech", "the variant that was chosen")])
+    assert moved.degraded[0].reason == "'default' serves instead of 'b': no replica of it takes calls"
+    assert kept(cast) == [KEPT_B, KEPT_A]
+    assert {chunk.sample_rate_hz for chunk in moved.audio} == {16_000}
+
+
+@pytest.mark.parametrize("output", [pb.OUTPUT_AUDIO, pb.OUTPUT_VIDEO])
+async def test_the_control_takes_over_from_a_voice_that_fails_before_its_first_sound(
+    stage: Stage, cast: Cast, output: "pb.Output"
+) -> None:
+    cast.variant_voices["b"].before = failing(BackendFailed("broken"), "speak")
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    turn = await stage.say(output=output)
+    assert served(turn) == A
+    assert lost(turn) == [("speech", "the variant that was chosen")]
+    assert {chunk.sample_rate_hz for chunk in turn.audio} == {16_000}
+    styles = [event.delivery.voice_style for event in turn.events if event.HasField("delivery")]
+    assert styles == ["default", "friendly"]
+    assert turn.audio_s == pytest.approx(len(turn.sentences) * FakeVoice.sentence_s)
+    assert bool(turn.video) == (output == pb.OUTPUT_VIDEO)
+    assert kept(cast) == [KEPT_A]
+
+
+async def test_after_the_first_sound_nothing_moves(stage: Stage, cast: Cast) -> None:
+    cast.variant_voices["b"].before = failing(BackendFailed("broken"), "speak", after=1)
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    turn = await stage.say()
+    assert served(turn) == B
+    assert lost(turn) == [("speech", "the rest of the audio")]
+    assert len({chunk.sample_rate_hz for chunk in turn.audio}) == 1
+
+
+async def test_the_control_takes_over_from_a_renderer_that_fails_before_its_first_picture(
+    stage: Stage, cast: Cast
+) -> None:
+    cast.variant_portraits["b"].before = fail(BackendFailed("broken"))
+    await stage.set("video", default={"weight": 0}, b={"weight": 100})
+    turn = await stage.say(output=pb.OUTPUT_VIDEO)
+    assert served(turn, "video") == ("default", FakeFace.model)
+    assert lost(turn) == [("video", "the variant that was chosen")]
+    assert turn.frames == pytest.approx(turn.audio_s * 25, abs=1)
+
+
+async def test_a_renderer_is_chosen_pinned_and_named(stage: Stage) -> None:
+    await stage.set("video", default={"weight": 0}, b={"weight": 100})
+    turn = await stage.say(output=pb.OUTPUT_VIDEO)
+    assert served(turn, "video") == ("b", OtherFace.model)
+    await stage.set("video", default={"weight": 100}, b={"weight": 0, "state": "draining"})
+    assert served(await stage.say(output=pb.OUTPUT_VIDEO), "video")[0] == "b"
+
+
+async def test_a_tester_names_the_variant_of_a_turn(stage: Stage) -> None:
+    await stage.set(default={"weight": 100}, b={"weight": 0})
+    assert served(await stage.say(variants="tts=b")) == B
+
+
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ("tts=z", "e3rg-variant: tts has no variant 'z'; use one of: b, default"),
+        ("memory=b", "e3rg-variant: 'memory' is no stage with variants; use one of: writer, tts, video, mllm-VOTER"),
+    ],
+)
+async def test_a_variant_that_there_is_not_is_refused(stage: Stage, named: str, problem: str) -> None:
+    await stage.set(default={"weight": 100}, b={"weight": 0})
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, problem):
+        await stage.say(variants=named)
+
+
+async def test_a_turn_keeps_the_table_that_it_began_with(stage: Stage, cast: Cast) -> None:
+    cast.lead.before = gate = Gate("write")
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    saying = asyncio.create_task(stage.say())
+    await gate.reached()
+    await stage.set(default={"weight": 100}, b={"weight": 0, "state": "off"})
+    gate.open()
+    assert served(await saying) == B
+
+
+async def test_a_gateway_that_starts_anew_knows_the_table_before_its_first_turn(stage: Stage, cast: Cast) -> None:
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    await stage.deployment.stop("orchestrator")
+    await stage.deployment.start_orchestrator(cast)
+    channel = stage.deployment.served["orchestrator"].channel
+    stage.stub = typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
+    assert served(await stage.say()) == B
+
+
+async def test_status_tells_the_variants(stage: Stage) -> None:
+    await stage.set(default={"weight": 90}, b={"weight": 10})
+    services = (await stage.stub.GetStatus(pb.GetStatusRequest())).services
+    told = {(each.name, each.variant): each.card.model for each in services if each.name == "tts"}
+    assert told == {("tts", "default"): "fake voice", ("tts", "b"): "other voice"}

@@ -38,12 +38,6 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- printf "%s/e3rg-%s:%s" (trimSuffix "/" $image.registry) (index . 1) (default $root.Chart.AppVersion $image.tag) -}}
 {{- end }}
 
-{{/* A component with its defaults, as YAML: (list $ name). */}}
-{{- define "e3rg.component" -}}
-{{- $root := index . 0 -}}
-{{- mergeOverwrite (deepCopy $root.Values.componentDefaults) (deepCopy (index $root.Values.components (index . 1))) | toYaml -}}
-{{- end }}
-
 {{/* Name of a priority class, which the whole cluster shares: (list $ "core"). A class cannot be changed, so that another
      value makes another class. */}}
 {{- define "e3rg.priorityClass" -}}
@@ -53,7 +47,7 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 
 {{/* Names of all ServiceAccounts, as a YAML list: one for each kind of pod. */}}
 {{- define "e3rg.accounts" -}}
-{{- $names := keys .Values.components | sortAlpha -}}
+{{- $names := include "e3rg.workloads" . | fromYaml | keys | sortAlpha -}}
 {{- if eq .Values.database.mode "bundled" }}{{ $names = append $names "database" }}{{ end -}}
 {{- if eq .Values.objectStore.mode "bundled" }}{{ $names = append $names "store" }}{{ end -}}
 {{- append $names "jobs" | toYaml -}}
@@ -82,6 +76,7 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- if .serviceMonitor.enabled }}{{ include "e3rg.demand" (list $ "monitoring.coreos.com/v1/ServiceMonitor" "metrics.serviceMonitor.enabled" "the Prometheus Operator") }}{{ end -}}
 {{- if .rules.enabled }}{{ include "e3rg.demand" (list $ "monitoring.coreos.com/v1/PrometheusRule" "metrics.rules.enabled" "the Prometheus Operator") }}{{ end -}}
 {{- end -}}
+{{- include "e3rg.checkVariants" . -}}
 {{- include "e3rg.checkNames" . -}}
 {{- include "e3rg.checkScaling" . -}}
 {{- range list "understanding" "memory" "tts" "video" "orchestrator" }}{{ if not (hasKey $values.components .) }}{{ fail (printf "components.%s is missing; a turn needs it" .) }}{{ end }}{{ end -}}
@@ -119,19 +114,20 @@ e3rg/service: {{ include "e3rg.service" (index . 1) }}
 {{- define "e3rg.checkNames" -}}
 {{- $root := . -}}
 {{- $longest := dict -}}
-{{- range keys .Values.components }}{{ $_ := set $longest . 63 }}{{ end -}}
+{{- $workloads := include "e3rg.workloads" . | fromYaml -}}
+{{- range keys $workloads }}{{ $_ := set $longest . 63 }}{{ end -}}
 {{- /* A Job's name ends with a hash; to that of a StatefulSet or a CronJob, Kubernetes adds 11 characters. */ -}}
 {{- range include "e3rg.jobs" . | fromYaml | keys }}{{ $_ := set $longest . 52 }}{{ end -}}
 {{- range include "e3rg.cronJobs" . | fromYaml | keys }}{{ $_ := set $longest . 52 }}{{ end -}}
 {{- range include "e3rg.bundled" . | fromYaml | keys }}{{ $_ := set $longest . 52 }}{{ end -}}
 {{- range $name, $length := $longest -}}
 {{- $made := include "e3rg.name" (list $root $name) -}}
-{{- if gt (len $made) $length }}{{ fail (printf "the name %s has %d characters, at most %d are possible; take a shorter name for the release, or for the component" $made (len $made) $length) }}{{ end -}}
+{{- if gt (len $made) $length }}{{ fail (printf "the name %s has %d characters, at most %d are possible; take a shorter name for the release, the component or the variant" $made (len $made) $length) }}{{ end -}}
 {{- end -}}
-{{- $taken := list "tmp" "models" "tls" "database" "database-ca" "store" "store-ca" -}}
-{{- range $name, $_ := .Values.components -}}
-{{- range (include "e3rg.component" (list $root $name) | fromYaml).volumes -}}
-{{- if has .name $taken }}{{ fail (printf "components.%s.volumes: the name %s is the chart's own; take one that is none of %s" $name .name (join ", " $taken)) }}{{ end -}}
+{{- $taken := list "tmp" "models" "tls" "variants" "database" "database-ca" "store" "store-ca" -}}
+{{- range $name, $workload := $workloads -}}
+{{- range $workload.volumes -}}
+{{- if has .name $taken }}{{ fail (printf "%s.volumes: the name %s is the chart's own; take one that is none of %s" $workload.at .name (join ", " $taken)) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

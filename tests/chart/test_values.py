@@ -22,6 +22,9 @@ VOTER, VOTER_TWO = "panel.voters[0].name", "panel.voters[1].name"
 FACES = "panel.voters[0].component=mllm-face,panel.voters[1].component=mllm-face"
 VOLUME = "components.tts.volumes[0]"
 SCALING = "components.video.scaling"
+KOKORO = "components.tts.variants.kokoro"
+BY_VALUES = f"variants.owner=helm,{KOKORO}.replicas=1,variants.stages.tts"
+SPLIT = "weights.default=90,variants.stages.tts.weights.kokoro=10"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,43 @@ SCALING = "components.video.scaling"
         ("metrics.prometheusAddress=prometheus:9090", "/metrics/prometheusAddress"),
         ("components.memory.scaling.kind=hpa", "set components.memory.replicas"),
         ("componentDefaults.scaling.kind=hpa", "only mllm-*, tts and video tell a backlog"),
+        (f"{KOKORO}.replica=3", "'replica' not allowed"),
+        (f"{KOKORO}.variants.b.replicas=1", "/components/tts/variants/kokoro/variants"),
+        ("componentDefaults.variants.b.replicas=1", "/componentDefaults/variants"),
+        ("components.tts.variants.Kokoro.replicas=1", "components.tts.variants.Kokoro: a name begins with a letter"),
+        ("components.tts.variants.default.replicas=1", "components.tts.variants.default: default is the component"),
+        ("components.memory.variants.b.replicas=1", "components.memory.variants.b: only mllm-*, tts and video"),
+        (
+            "components.mllm-face.variants.b.replicas=1,components.mllm-face-b.replicas=1",
+            "components.mllm-face.variants.b makes the name mllm-face-b, which another component or variant has",
+        ),
+        (
+            "components.mllm-a.variants.b-c.replicas=1,components.mllm-a-b.variants.c.replicas=1",
+            "components.mllm-a-b.variants.c makes the name mllm-a-b-c, which another component or variant has",
+        ),
+        (f"{KOKORO}.scaling.kind=keda", "components.tts.variants.kokoro.scaling.kind is keda: set metrics.prometheus"),
+        ("variants.owner=argo", "/variants/owner"),
+        ("variants.stages.tts.weights.default=100", "but variants.owner is cli"),
+        (f"{BY_VALUES}.weights.default=90", "variants.stages.tts.weights sum to 90; make them 100"),
+        (f"{BY_VALUES}.weights.kokoro=9.5", "variants.stages.tts.weights sum to 9.5; make them 100"),
+        (f"{BY_VALUES}.weights.kokoro=101", "/variants/stages/tts/weights/kokoro"),
+        (f"{BY_VALUES}.weights.hibari=100", "variants.stages.tts.weights: tts has no variant hibari; use one of def"),
+        (f"{BY_VALUES}.control=hibari", "variants.stages.tts.control: tts has no variant hibari"),
+        (f"{BY_VALUES}.shadow.hibari=1", "variants.stages.tts.shadow: tts has no variant hibari"),
+        (f"{BY_VALUES}.states.hibari=off", "variants.stages.tts.states: tts has no variant hibari"),
+        (f"{BY_VALUES}.states.kokoro=paused", "/variants/stages/tts/states/kokoro"),
+        (
+            f"{BY_VALUES}.{SPLIT},variants.stages.tts.states.kokoro=draining",
+            "variants.stages.tts.weights.kokoro is 10, but variants.stages.tts.states.kokoro is draining",
+        ),
+        (
+            "variants.owner=helm,variants.stages.speech.control=default",
+            "variants.stages.speech: there is no such stage",
+        ),
+        ("variants.owner=helm,variants.guardrails.tts.windowS=60", "variants.stages has no tts; add it"),
+        (f"{BY_VALUES}.{SPLIT},variants.guardrails.tts.windowS=5", "/variants/guardrails/tts/windowS"),
+        (f"{BY_VALUES}.{SPLIT},variants.guardrails.tts.failedShareMax=1.5", "/variants/guardrails/tts/failedShareMax"),
+        ("networkPolicy.apiServer.cidrs[0]=10.0.0.1", "/networkPolicy/apiServer/cidrs"),
         (f"{VOLUME}.name=models,{VOLUME}.claim=ours,{VOLUME}.mountPath=/weights", "the name models is the chart's own"),
     ],
 )
@@ -89,6 +129,8 @@ def test_a_mistake_is_refused(value: str, message: str) -> None:
         ("a" * 42, (), ""),
         ("a" * 43, (), "mllm-text-classifier has 64 characters, at most 63"),
         ("e3rg", ("--set", f"components.mllm-{'b' * 60}.weights=true"), "at most 63"),
+        ("a" * 19, ("--set", f"components.tts.variants.{'b' * 39}.replicas=1"), ""),
+        ("a" * 19, ("--set", f"components.tts.variants.{'b' * 40}.replicas=1"), "has 64 characters, at most 63"),
         ("a" * 44, ("-f", str(CHART / "values-gpu.yaml")), "database has 53 characters, at most 52"),
     ],
 )

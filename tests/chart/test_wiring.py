@@ -9,6 +9,7 @@ from local.deployment import TRANSCRIBER, VOTERS, WRITER
 from tests.chart.conftest import PROFILES, rendered
 
 DNS = {"kubernetes.io/metadata.name": "kube-system"}
+CLUSTERS_API = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": 443}, {"port": 6443}]}
 CALLS = {
     "orchestrator": {"understanding", "memory", "tts", "video"},
     "understanding": {"mllm"},
@@ -44,6 +45,9 @@ def test_each_pod_calls_whom_it_needs_and_nobody_else() -> None:
         for rule in policy["spec"]["egress"]:
             if not rule:
                 assert name == "weights"
+                continue
+            if rule == CLUSTERS_API:
+                assert name in ("orchestrator", "understanding")
                 continue
             called |= _services(rule["to"])
             others = [peer for peer in rule["to"] if not _services([peer])]
@@ -97,6 +101,14 @@ def test_an_external_database_is_reached_in_its_network_only() -> None:
         "egress"
     ]
     assert "database" not in policies
+
+
+def test_the_clusters_api_is_reached_in_its_network_only() -> None:
+    values = ("--set", "networkPolicy.apiServer.cidrs[0]=10.1.2.3/32,networkPolicy.apiServer.ports[0]=16443")
+    policies = rendered(*values).of("NetworkPolicy")
+    api = {"to": [{"ipBlock": {"cidr": "10.1.2.3/32"}}], "ports": [{"port": 16443}]}
+    reached = {name for name, policy in policies.items() if api in policy["spec"]["egress"]}
+    assert reached == {"orchestrator", "understanding"}
 
 
 def test_the_panel_is_that_of_the_deployment_on_one_machine_in_the_same_order() -> None:

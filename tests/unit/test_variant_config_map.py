@@ -87,7 +87,9 @@ async def test_a_watch_that_is_cut_goes_on_and_misses_nothing(api: KubernetesApi
         assert len(lists) == 1
 
 
-async def test_a_version_that_is_gone_is_listed_anew(api: KubernetesApi) -> None:
+async def test_a_version_that_is_gone_is_listed_anew_and_is_no_failure(
+    api: KubernetesApi, caplog: pytest.LogCaptureFixture
+) -> None:
     async with reading(ConfigMapTable(api.name, KEY)) as reader:
         assert await reader.next() == ""
         await until(lambda: api.watches == 1)
@@ -95,6 +97,7 @@ async def test_a_version_that_is_gone_is_listed_anew(api: KubernetesApi) -> None
         api.cut()
         await until(lambda: api.watches == 2)
         assert is_watched()
+        assert not caplog.records
         api.set(variants_json="one")
         assert await reader.next() == "one"
         assert len([request for request in api.requests if "watch" not in request]) == 2
@@ -115,28 +118,51 @@ async def test_the_text_stays_while_the_api_is_away_and_a_metric_tells(api: Kube
         await until(is_watched)
 
 
-async def test_the_mounted_file_counts_until_the_api_has_answered_and_never_after(
-    api: KubernetesApi, tmp_path: Path
-) -> None:
+class Mounted:
+    """A file that is told of, instead of looked at."""
+
+    def __init__(self) -> None:
+        self.news: asyncio.Queue[str] = asyncio.Queue()
+        self.is_read = False
+
+    async def texts(self) -> AsyncGenerator[str]:
+        self.is_read = True
+        try:
+            while True:
+                yield await self.news.get()
+        finally:
+            self.is_read = False
+
+    async def replace(self, before: str, text: str) -> None:
+        raise AssertionError("the kubelet's copy is read-only")
+
+
+async def test_the_mounted_file_counts_until_the_api_has_answered_and_is_not_read_after(api: KubernetesApi) -> None:
     api.go_away()
     api.set(variants_json="watched")
-    mounted = tmp_path / KEY
-    mounted.write_text("mounted", "utf-8")
-    async with reading(ConfigMapTable(api.name, KEY, TableFile(mounted))) as reader:
+    mounted = Mounted()
+    async with reading(ConfigMapTable(api.name, KEY, mounted)) as reader:
+        mounted.news.put_nowait("mounted")
         assert await reader.next() == "mounted"
-        mounted.write_text("mounted later", "utf-8")
+        mounted.news.put_nowait("mounted later")
         assert await reader.next() == "mounted later"
         api.come()
         assert await reader.next() == "watched"
-        # The kubelet brings an old text later than the watch.
-        mounted.write_text("mounted late", "utf-8")
-        await until(lambda: api.watches == 1)
+        # The kubelet brings old texts later than the watch.
+        await until(lambda: not mounted.is_read)
         api.go_away()
         await until(lambda: not is_watched())
-        coming = asyncio.create_task(reader.next())
+        assert not mounted.is_read
+
+
+async def test_a_late_text_of_the_mounted_file_is_none(api: KubernetesApi) -> None:
+    api.set(variants_json="watched")
+    mounted = Mounted()
+    async with reading(ConfigMapTable(api.name, KEY, mounted)) as reader:
+        assert await reader.next() == "watched"
+        mounted.news.put_nowait("mounted")
         api.set(variants_json="watched later")
-        api.come()
-        assert await coming == "watched later"
+        assert await reader.next() == "watched later"
 
 
 async def test_a_replaced_text_is_told_and_the_other_keys_stay(api: KubernetesApi) -> None:

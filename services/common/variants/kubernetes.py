@@ -13,7 +13,7 @@ from prometheus_client import Gauge
 from urllib3.exceptions import HTTPError
 
 from services.common.errors import Conflict, NotReady
-from services.common.variants.files import TableFile
+from services.common.variants.live import Source
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ConfigMapTable:
         fallback: The key's mounted file, which counts until the API has answered once.
     """
 
-    def __init__(self, name: str, key: str, fallback: TableFile | None = None) -> None:
+    def __init__(self, name: str, key: str, fallback: Source | None = None) -> None:
         self._namespace, _, self._name = name.partition("/")
         self._key = key
         self._fallback = fallback

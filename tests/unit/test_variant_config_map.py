@@ -75,13 +75,16 @@ async def test_a_config_map_that_is_deleted_is_an_empty_text_until_it_is_made_ag
         assert await reader.next() == "two"
 
 
-async def test_a_watch_that_is_cut_goes_on_and_misses_nothing(api: KubernetesApi) -> None:
+async def test_a_watch_that_is_cut_goes_on_where_it_was(api: KubernetesApi) -> None:
     async with reading(ConfigMapTable(api.name, KEY)) as reader:
         assert await reader.next() == ""
         await until(lambda: api.watches == 1)
+        for text in ("one", "two"):
+            api.set(variants_json=text)
+            assert await reader.next() == text
         api.cut()
-        api.set(variants_json="one")
-        assert await reader.next() == "one"
+        api.set(variants_json="three")
+        assert await reader.next() == "three"
         await until(lambda: api.watches == 2)
         lists = [request for request in api.requests if "watch" not in request]
         assert len(lists) == 1
@@ -156,11 +159,18 @@ async def test_the_mounted_file_counts_until_the_api_has_answered_and_is_not_rea
 
 
 async def test_a_late_text_of_the_mounted_file_is_none(api: KubernetesApi) -> None:
+    api.go_away()
     api.set(variants_json="watched")
     mounted = Mounted()
     async with reading(ConfigMapTable(api.name, KEY, mounted)) as reader:
-        assert await reader.next() == "watched"
         mounted.news.put_nowait("mounted")
+        assert await reader.next() == "mounted"
+        await until(lambda: not is_watched())
+        api.come()
+        await until(is_watched)
+        mounted.news.put_nowait("mounted late")
+        await until(mounted.news.empty)
+        assert await reader.next() == "watched"
         api.set(variants_json="watched later")
         assert await reader.next() == "watched later"
 

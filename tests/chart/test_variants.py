@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -86,8 +87,8 @@ def test_a_pod_says_of_which_component_and_which_variant_it_is() -> None:
         assert named == (variant if service in ("mllm", "tts", "video") else None)
 
 
-def test_a_variant_has_what_its_component_has_but_for_what_it_says(tmp_path_factory: pytest.TempPathFactory) -> None:
-    values = tmp_path_factory.mktemp("values") / "values.yaml"
+def test_a_variant_has_what_its_component_has_but_for_what_it_says(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
     toleration = {"key": "voices", "operator": "Exists"}
     changed = {
         "image": "tts-openvoice",

@@ -8,6 +8,7 @@ from typing import Any
 from e3rg.memory.v1 import exemplars_pb2, memory_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common.tar import END, Member, packed
+from tests.support.conversations import remember
 from tests.support.identities import change_of, digest_of, emotion, exported, file, get, put_derived, put_emotion
 from tests.support.memory import FILM, MP4, PORTRAIT, TENANT, VOICE, WAV, Stubs, grants, header, joined, parts
 
@@ -55,7 +56,8 @@ async def filled(stubs: Stubs) -> bytes:
     )
     for place, (person, conversation) in enumerate(TALKS):
         for number in range(3):
-            await stubs.say(number, person=person, conversation=conversation)
+            tried = {"experiment": "voice-2", "phase": number + 1, "degraded": ["video: the video"]} if number else {}
+            await remember(stubs, number, where={"person": person, "conversation": conversation}, **tried)
         kind, content = list(KINDS.items())[place % 2]
         await stubs.put_clip(kind, content + bytes([place]), person=person, conversation=conversation)
     return await exported(stubs)

@@ -91,7 +91,10 @@ class Conversations:
             if user_generation not in ("", known.id if known else ""):
                 raise NotFound(f"person {name!r} was erased meanwhile; nothing of this call is kept")
             user_id = known.id if known else await self.insert_user(session, kind, name)
-            await self.append(session, identity.generation, user_id, key.conversation, [(said, vector)])
+            is_new = await self.append(session, identity.generation, user_id, key.conversation, [(said, vector)])
+            if turn.experiment and is_new:
+                first = {"experiment": turn.experiment, "variants": turn.variants, "phase": turn.phase}
+                await session.add_new(assignments, tenant=tenant, user_id=user_id, **first)
 
         await self.storage.write(tenant, work)
 
@@ -102,8 +105,11 @@ class Conversations:
         user_id: str,
         conversation: str,
         said: Sequence[tuple[Turn, Vectors | None]],
-    ) -> None:
-        """Append turns with their embeddings, but those whose ids are there; the conversation is made if need be."""
+    ) -> int:
+        """Append turns with their embeddings, but those whose ids are there, and return how many.
+
+        The conversation is made if need be.
+        """
         now_s, whose = self.storage.clock(), {"identity_id": identity_id, "user_id": user_id}
         await session.add_new(conversations, tenant=session.tenant, **whose, name=conversation, created_at_s=now_s)
         if (found := await session.find(conversations, is_locking=True, **whose, name=conversation)) is None:
@@ -120,10 +126,8 @@ class Conversations:
             about = {"user_emotion": turn.user_emotion, "said_at_s": turn.said_at_s, "conversation_id": found.id}
             row = {**whose, **about, "model_digest": self.embedding.digest, "vector": vector}
             await session.add(turn_embeddings, turn_pk=pk, **row)
-            if turn.experiment:
-                first = {"experiment": turn.experiment, "variants": turn.variants, "phase": turn.phase}
-                await session.add_new(assignments, tenant=session.tenant, user_id=user_id, **first)
         await session.change(conversations, conversations.c.id == found.id, last_place=place)
+        return place - int(found.last_place)
 
     async def near(
         self, session: Session, identity: Identity, key: ConversationKey, sought: Sought, vector: Vectors

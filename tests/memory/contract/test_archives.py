@@ -70,6 +70,8 @@ async def test_what_was_imported_is_found_by_its_meaning_and_goes_on(stack: Stac
             await stubs.say(number, person="ann", tenant=OTHER)
         turns = (await stubs.recall(person="ann", tenant=OTHER)).turns
         assert [said.id for said in turns] == ["turn-0", "turn-1", "turn-2", "turn-9"]
+        tried = memory_pb2.RecallRequest(**place, person="ann", conversation="talk", experiment="voice-2")
+        assert not (await stubs.memory.Recall(tried)).assigned
         with refused(grpc.StatusCode.ABORTED, "is at version 5, not 1"):
             await stubs.change(change_of(1, [], tenant=OTHER))
         assert (await stubs.change(change_of(5, [], tenant=OTHER), FILM + b"2")).version == 6

@@ -73,6 +73,12 @@ async def test_a_user_is_assigned_by_the_first_turn_of_an_experiment_whatever_th
     assert await recalled(stubs, person="ann") == ({"tts": "c"}, {"tts": "c"})
 
 
+async def test_a_turn_that_is_there_already_assigns_nobody(stubs: Stubs) -> None:
+    await say(stubs, 1, "a", "", person="bob")
+    await say(stubs, 1, "b", person="bob")
+    assert await recalled(stubs, person="bob") == ({"tts": "a"}, {})
+
+
 async def test_somebody_without_a_name_is_assigned_by_the_conversation(stubs: Stubs) -> None:
     await say(stubs, 1, "a")
     assert await recalled(stubs) == ({"tts": "a"}, {"tts": "a"})

@@ -56,7 +56,9 @@ async def filled(stubs: Stubs) -> bytes:
     )
     for place, (person, conversation) in enumerate(TALKS):
         for number in range(3):
-            tried = {"experiment": "voice-2", "phase": number + 1, "degraded": ["video: the video"]} if number else {}
+            tried: dict[str, Any] = (
+                {"experiment": "voice-2", "phase": number, "degraded": ["video: the video"]} if number else {}
+            )
             await remember(stubs, number, where={"person": person, "conversation": conversation}, **tried)
         kind, content = list(KINDS.items())[place % 2]
         await stubs.put_clip(kind, content + bytes([place]), person=person, conversation=conversation)

@@ -127,7 +127,7 @@ class Conversations:
             row = {**whose, **about, "model_digest": self.embedding.digest, "vector": vector}
             await session.add(turn_embeddings, turn_pk=pk, **row)
         await session.change(conversations, conversations.c.id == found.id, last_place=place)
-        return place - int(found.last_place)
+        return int(place - found.last_place)
 
     async def near(
         self, session: Session, identity: Identity, key: ConversationKey, sought: Sought, vector: Vectors

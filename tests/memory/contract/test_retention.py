@@ -12,6 +12,7 @@ from tests.support.conversations import (
     found,
     get_clip,
     listed,
+    place,
     put_derived,
     remember,
     rows,
@@ -110,6 +111,17 @@ async def test_old_turns_go_with_all_that_hangs_on_them_and_the_others_stay(
     assert len(await listed(stubs, person="bob", tenant="other")) == 1
     await remember(stubs, 3, where={"person": "bob"})
     assert [each.id for each in (await stubs.recall(person="bob")).turns] == ["turn-2", "turn-3"]
+
+
+async def test_an_assignment_outlives_the_turn_that_made_it(stubs: Stubs, clock: Clock) -> None:
+    await keep(stubs, turns_days=3)
+    await remember(stubs, 1, where={"person": "bob"}, variants={"tts": "a"}, experiment="voice-2")
+    await pass_days(stubs, clock, 2)
+    await remember(stubs, 2, where={"person": "bob"}, variants={"tts": "b"}, experiment="voice-2")
+    await pass_days(stubs, clock, 2)
+    assert [each.id for each in await listed(stubs, person="bob")] == ["turn-2"]
+    request = memory_pb2.RecallRequest(experiment="voice-2", **place(person="bob"))
+    assert dict((await stubs.memory.Recall(request)).assigned) == {"tts": "a"}
 
 
 async def test_an_old_turn_takes_no_place_among_the_hits_of_a_search(stubs: Stubs, clock: Clock) -> None:

@@ -199,7 +199,7 @@ async def test_every_rpc_refuses_a_call_without_a_tenant_and_says_what_to_send(e
             for service in module.DESCRIPTOR.services_by_name.values():
                 assert service.full_name in SERVICES
                 for method in service.methods:
-                    if method.name == "GetStore":
+                    if method.name in ("GetStore", "SummarizeUsers"):
                         continue
                     request = getattr(module, method.input_type.name)()
                     if method.client_streaming:

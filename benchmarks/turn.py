@@ -12,11 +12,14 @@ import argparse
 import statistics
 import sys
 import time
+import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
+from prometheus_client.parser import text_string_to_metric_families
 
 import emotions
 from benchmarks.messages import MESSAGES
@@ -31,6 +34,7 @@ from local.message import film, speak
 from orchestrator.attribution import STAGES, UNEXPLAINED, Interval, shares
 
 CHUNK_BYTES = 1 << 18
+CALLS_MAX = 12
 TARGETS_S = {"first audio": 2.5, "first video": 3.0}
 
 
@@ -128,6 +132,29 @@ def compare(name: str, pairs: list[tuple[Measured, Measured]]) -> None:
     print(f"  where it goes: {', '.join(parts)} (target: unexplained at most 5 %)")
 
 
+def calls(deployment: Deployment) -> Counter[str]:
+    """Return how many RPCs the services have answered, by service and method; streams of load are not among them."""
+    found: Counter[str] = Counter()
+    for name, component in deployment.components.items():
+        with urllib.request.urlopen(f"http://127.0.0.1:{component.metrics_port}/metrics") as page:
+            for family in text_string_to_metric_families(page.read().decode()):
+                for sample in family.samples:
+                    if sample.name == "e3rg_call_seconds_count":
+                        found[f"{name} {sample.labels['method']}"] += int(sample.value)
+    return found
+
+
+def count_calls(deployment: Deployment, client: Client) -> None:
+    """Print the RPCs of one warm text turn with video, which is kept."""
+    header = pb.RespondHeader(text=MESSAGES[0], identity="anna", conversation="calls", person="someone")
+    overlapped(client, header, b"", b"")
+    before = calls(deployment)
+    overlapped(client, header, b"", b"")
+    made = calls(deployment) - before
+    print(f"\nRPCs of a warm text turn with video, kept: {made.total()} (target: at most {CALLS_MAX})")
+    print("  " + ", ".join(f"{name} {count}" if count > 1 else name for name, count in sorted(made.items())))
+
+
 def memory_mib(deployment: Deployment) -> dict[str, float]:
     """Proportional set size of each service: shared pages are counted once over all."""
     sizes = {}
@@ -161,6 +188,7 @@ def main() -> int:
         compare("speech", [pair(_header(""), audio=said[text].wav) for text in messages])
         films = {text: film(renderer, spoken, "kenji", "neutral") for text, spoken in said.items()}
         compare("face video", [pair(_header(""), video=films[text]) for text in messages])
+        count_calls(deployment, client)
         sizes = memory_mib(deployment)
         print(f"\nmemory of all services: {sum(sizes.values()):.0f} MiB")
         print("  " + ", ".join(f"{name} {size:.0f}" for name, size in sizes.items()))

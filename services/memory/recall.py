@@ -79,7 +79,9 @@ class Recaller:
                 identity, bank = await self._identity(tenant, key.identity, rows[0])
             fit = fitting([row for row in reversed(rows) if row.pk is not None], size_of)
             turns = [read_as(Turn, row, conversation=key.conversation) for row in reversed(fit)]
-            said = _Said(turns, rows[-1].user_id or "", rows[-1].last_variants or {}, rows[-1].assigned or {})
+            # A turn in words has no voice: the conversation keeps the one that spoke last.
+            variants = {stage: name for row in rows for stage, name in (row.turn_variants or {}).items()}
+            said = _Said(turns, rows[-1].user_id or "", variants, rows[-1].assigned or {})
             self.identities[names] = self._storage.clock(), identity, bank
             self.turns[asked] = said
         except NotFound:

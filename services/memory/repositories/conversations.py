@@ -48,7 +48,7 @@ _FROM = (
     )
     .outerjoin(assignments, by(assignments, user_id=users.c.id, experiment=bindparam("experiment")))
 )
-_VARIANTS = turns.c.variants.label("last_variants"), assignments.c.variants.label("assigned")
+_VARIANTS = turns.c.variants.label("turn_variants"), assignments.c.variants.label("assigned")
 HEAD = (
     select(identities.c.id.label("identity_id"), identities.c.version, users.c.id.label("user_id"), *_BRIEF, *_VARIANTS)
     .select_from(_FROM)

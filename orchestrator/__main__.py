@@ -60,6 +60,7 @@ async def main(started: asyncio.Event) -> None:
             history_turns=settings.history_turns,
             stage_idle_s=settings.stage_idle_s,
         )
+        stack.push_async_callback(pipeline.shadows.close)
         servicer = OrchestratorServicer(pipeline, channels, settings.variant_admin)
         names = {*PINNED}
         administration = VariantServicer(

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
@@ -22,6 +22,7 @@ from orchestrator.messages import to_examples, to_history, to_memories, to_under
 from orchestrator.recalling import Found, Recaller
 from orchestrator.report import Loss, Report, Timing
 from orchestrator.routing import TTS, VIDEO, WRITER, Routing
+from orchestrator.shadows import Shadows, TurnShadows
 from orchestrator.speech_stage import SpeechStage
 from orchestrator.stages import Tts, Understanding, Video
 from orchestrator.turn import Turn
@@ -59,6 +60,7 @@ class Pipeline:
     turn_deadline_max_s: float
     history_turns: int
     stage_idle_s: float = 20.0
+    shadows: Shadows = field(default_factory=Shadows)
     to_voice: Callable[[BalancedChannel], Tts] = Tts
     to_face: Callable[[BalancedChannel], Video] = Video
 
@@ -138,6 +140,7 @@ class _Story:
             to_voice=pipeline.to_voice,
             to_face=pipeline.to_face,
         )
+        self._shadows = TurnShadows(self._turn, pipeline.shadows)
         self._learned: dict[Chosen, Sequence[Any]] = {}
         self._recaller = Recaller(pipeline.memory, header, self.report)
 
@@ -179,10 +182,12 @@ class _Story:
         tell(pb.RespondResponse(understood=understood))
         delivery = pb.Delivery()
 
+        def decide(able: Capabilities) -> pb.Delivery:
+            return decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, able)
+
         def deliver() -> pb.Delivery:
             """Tells how the reply is delivered, again when another voice or face takes over that has other ways."""
-            able = self._capabilities()
-            now = decide_delivery(self._pipeline.wheel, self._header, understood, recalled.emotion_bank, able)
+            now = decide(self._capabilities())
             if now != delivery:
                 delivery.CopyFrom(now)
                 tell(pb.RespondResponse(delivery=now))
@@ -191,6 +196,7 @@ class _Story:
         deliver()
         voice = SpeechStage(turn, lambda: self._models(TTS)[0], deliver)
         speaking = turn.start(voice.run(recalled.identity))
+        self._shadows.speak_and_render(recalled.identity, decide)
         filming = turn.start(VideoStage(turn, self._face, deliver).run(recalled.identity))
         text, record = await self._write(understood, recalled, await searching, delivery)
         served = self._served_by(understood)
@@ -341,6 +347,7 @@ class _Story:
         """Have the reply written; by the control when the variant of the turn fails before its first sentence."""
         turn = self._turn
         turn.chosen[WRITER] = turn.routing.choose(WRITER)
+        self._shadows.write(self._pipeline.understanding, order)
         while True:
             timing.variant = turn.chosen[WRITER].variant
             request = understanding.WriteReplyRequest(

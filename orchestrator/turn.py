@@ -110,7 +110,11 @@ class Turn:
         return self.routing.channel(self.chosen[stage])
 
     async def stop(self) -> None:
-        """Stop all that still runs."""
+        """Stop all that still runs, and end what shadows read."""
+        self.sentences.end()
+        self.speech.end()
+        if not self.rate_hz.done():
+            self.rate_hz.set_result(0)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

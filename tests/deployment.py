@@ -23,6 +23,7 @@ from orchestrator.memories import Memories
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
 from orchestrator.servicer import OrchestratorServicer
+from orchestrator.shadows import Shadows
 from orchestrator.variants.checking import VariantCheck
 from services.common import clients
 from services.common.channels import BalancedChannel
@@ -92,6 +93,8 @@ class Cast:
     variant_admin: bool = True
     variants_file: Path | None = None
     """Of the gateway; none: traffic is not split."""
+    shadows: Shadows | None = None
+    """Of the gateway, once it is started."""
     table: LiveTable | None = None
     """Table of variants that the gateway follows, once it is started."""
     variant_voices: Mapping[str, FakeVoice] = field(default_factory=dict)
@@ -242,6 +245,8 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             history_turns=4,
             stage_idle_s=cast.stage_idle_s,
         )
+        cast.shadows = pipeline.shadows
+        stack.push_async_callback(pipeline.shadows.close)
         servicer = OrchestratorServicer(pipeline, channels, cast.variant_admin)
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video, cast.heartbeat_s))
 

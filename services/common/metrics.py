@@ -37,6 +37,15 @@ COMPUTE_SECONDS = Histogram(
 QUEUE_LENGTH = Gauge("e3rg_queue_length", "Pieces of work that wait for the model.", _MODEL)
 IN_FLIGHT = Gauge("e3rg_in_flight", "Pieces of work that wait for the model or are with it.", _MODEL)
 REFUSALS = Counter("e3rg_refusals_total", "Work that was refused.", [*_MODEL, "reason"])
+SHADOW_SECONDS = Histogram(
+    "e3rg_shadow_seconds", "Seconds of a shadow's work, which nobody waits for.", ["stage", "variant", "outcome"],
+    buckets=BUCKETS_S,
+)  # fmt: skip
+SHADOW_FIRST_CHUNK_SECONDS = Histogram(
+    "e3rg_shadow_first_chunk_seconds", "Seconds from a shadow's first input to its first result.", ["stage", "variant"],
+    buckets=BUCKETS_S,
+)  # fmt: skip
+SHADOW_SKIPPED = Counter("e3rg_shadow_skipped_total", "Shadows for which there was no room.", ["stage", "variant"])
 BACKLOG_SECONDS = Gauge(
     "e3rg_backlog_seconds", "Seconds of promised work that are not done.", ["component", "model", "variant"]
 )

@@ -9,9 +9,11 @@ from typing import cast as typed
 
 import grpc
 import pytest
+from prometheus_client import REGISTRY
 
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
+from orchestrator.shadows import SHADOWS_MAX
 from services.common.errors import BackendFailed
 from tests.deployment import Cast, Deployment
 from tests.fake_faces import FakeFace
@@ -88,6 +90,12 @@ def served(turn: Turn, stage: str = "tts") -> tuple[str, str]:
     """Variant and model of a stage, as told last."""
     told = [event.served for event in turn.events if event.HasField("served") and event.served.stage == stage]
     return told[-1].variant, told[-1].card.model
+
+
+def shadowed(stage: str, outcome: str) -> float:
+    """Shadows that have ended so."""
+    labels = {"stage": stage, "variant": "b", "outcome": outcome}
+    return REGISTRY.get_sample_value("e3rg_shadow_seconds_count", labels) or 0.0
 
 
 def kept(cast: Cast, conversation: str = "talk") -> list[tuple[str, str]]:
@@ -249,6 +257,53 @@ async def test_a_gateway_that_starts_anew_knows_the_table_before_its_first_turn(
     channel = stage.deployment.served["orchestrator"].channel
     stage.stub = typed("Stub", orchestrator_pb2_grpc.OrchestratorServiceStub(channel))
     assert served(await stage.say()) == B
+
+
+async def test_a_shadow_gets_the_work_and_nobody_hears_or_keeps_it(stage: Stage, cast: Cast) -> None:
+    await stage.set(default={"weight": 100}, b={"weight": 0, "shadow": 100})
+    before = shadowed("tts", "ok")
+    turn = await stage.say()
+    assert cast.shadows
+    await cast.shadows.idle()
+    assert [text for text, _ in cast.variant_voices["b"].spoken] == turn.sentences
+    assert shadowed("tts", "ok") == before + 1
+    assert (served(turn), turn.degraded) == (A, [])
+    assert {chunk.sample_rate_hz for chunk in turn.audio} == {16_000}
+    assert {key[-1] for key in cast.memory.derived} == {FakeVoice.digest}
+
+
+async def test_a_shadow_renderer_works_on_the_speech(stage: Stage, cast: Cast) -> None:
+    await stage.set("video", default={"weight": 100}, b={"weight": 0, "shadow": 100})
+    before = shadowed("video", "ok")
+    turn = await stage.say(output=pb.OUTPUT_VIDEO)
+    assert cast.shadows
+    await cast.shadows.idle()
+    assert shadowed("video", "ok") == before + 1
+    assert (served(turn, "video")[0], turn.degraded) == ("default", [])
+    assert {key[-1] for key in cast.memory.derived} == {FakeVoice.digest, FakeFace.digest}
+
+
+async def test_a_shadow_that_hangs_costs_nothing_and_further_ones_are_skipped(stage: Stage, cast: Cast) -> None:
+    cast.variant_voices["b"].before = gate = Gate("speak")
+    await stage.set(default={"weight": 100}, b={"weight": 0, "shadow": 100})
+    skipped = REGISTRY.get_sample_value("e3rg_shadow_skipped_total", {"stage": "tts", "variant": "b"}) or 0.0
+    for number in range(SHADOWS_MAX + 2):
+        turn = await stage.say(f"talk-{number}")
+        assert (served(turn), turn.degraded) == (A, [])
+    assert REGISTRY.get_sample_value("e3rg_shadow_skipped_total", {"stage": "tts", "variant": "b"}) == skipped + 2
+    gate.open()
+    assert cast.shadows
+    await cast.shadows.idle()
+
+
+async def test_a_shadow_that_fails_is_counted_and_nothing_else(stage: Stage, cast: Cast) -> None:
+    cast.variant_voices["b"].before = fail(BackendFailed("broken"))
+    await stage.set(default={"weight": 100}, b={"weight": 0, "shadow": 100})
+    before = shadowed("tts", "failed")
+    assert (await stage.say()).degraded == []
+    assert cast.shadows
+    await cast.shadows.idle()
+    assert shadowed("tts", "failed") == before + 1
 
 
 async def test_status_tells_the_variants(stage: Stage) -> None:

@@ -20,6 +20,8 @@ class Reason(StrEnum):
     """By the hash of the key over the weights."""
     FALLBACK = "fallback"
     """The control, for a variant without a ready replica."""
+    SHADOW = "shadow"
+    """It gets a copy of the work."""
 
 
 class UnknownVariant(ValueError):

@@ -1,7 +1,7 @@
 """A gateway that administers variants and does nothing else, over a file."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,13 @@ class Gateway:
         """Write a table as the chart does; returns it when the gateway uses it."""
         await asyncio.to_thread(self.path.write_text, dump(table), "utf-8")
         return await self.uses(parse(dump(table)).version)
+
+
+async def until(live: LiveTable, is_so: Callable[[LiveTable], bool]) -> None:
+    """Wait until something is so of a live table."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so(live):
+            await live.changed()
 
 
 @asynccontextmanager

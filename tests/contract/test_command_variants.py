@@ -12,15 +12,14 @@ from client import Client, ClientError, command
 from e3rg.orchestrator.v1 import variants_pb2 as pb
 from services.common.variants.table import Table
 from tests.fake_door import Run
-from tests.fakes import PATIENCE_S
-from tests.variant_admin import Gateway, gateway
+from tests.variant_admin import Gateway, gateway, until
 
 PUT = ("put", "tts", "kokoro", "voice-b:50054")
 
 
 @pytest.fixture
 async def mine(tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with gateway(tmp_path / "variants.json") as found, asyncio.timeout(2 * PATIENCE_S):
+    async with gateway(tmp_path / "variants.json") as found:
         yield found
 
 
@@ -136,8 +135,7 @@ async def test_a_rollback_over_the_chart_is_shown_until_it_is_acknowledged(varia
     stage = {"variants": {"default": {"weight": 90}, "kokoro": {"address": "voice-b:50054", "weight": 10}}}
     base = await mine.write(Table.model_validate({"owner": "helm", "stages": {"tts": stage}}))
     await mine.writer.roll_back("tts", "kokoro", "first chunk x3", 5.0)
-    while mine.live.current == base:
-        await mine.live.changed()
+    await until(mine.live, lambda live: live.current != base)
     told = "  rollback   kokoro is off since 1970-01-01 00:00:05 UTC: first chunk x3;"
     assert f"{told} `e3rg variants acknowledge tts` ends this\n" in (await variants("show"))[1]
     status, printed, _ = await variants("acknowledge", "tts")
@@ -149,8 +147,7 @@ async def test_a_rollback_over_the_chart_is_shown_until_it_is_acknowledged(varia
 async def test_a_newer_table_that_is_refused_is_told(variants: Run, mine: Gateway) -> None:
     await variants(*PUT)
     mine.path.write_text("{", "utf-8")
-    while not mine.live.problem:
-        await mine.live.changed()
+    await until(mine.live, lambda live: bool(live.problem))
     status, printed, complaint = await variants("show")
     assert (status, printed.startswith("version 1, ")) == (1, True)
     assert complaint.startswith("e3rg: a newer table is refused: table: ")

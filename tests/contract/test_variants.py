@@ -11,9 +11,8 @@ import pytest
 
 from e3rg.orchestrator.v1 import variants_pb2 as pb
 from services.common.variants.table import State, Table
-from tests.fakes import PATIENCE_S
 from tests.serving import refused
-from tests.variant_admin import Gateway, gateway
+from tests.variant_admin import Gateway, gateway, until
 
 SHOW = pb.GetVariantsRequest()
 PUT = pb.PutVariant(stage="tts", variant="kokoro", address="voice-b:50054")
@@ -34,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def mine(path: Path) -> AsyncIterator[Gateway]:
-    async with gateway(path) as found, asyncio.timeout(2 * PATIENCE_S):
+    async with gateway(path) as found:
         yield found
 
 
@@ -129,8 +128,7 @@ async def test_a_table_that_could_not_serve_is_refused_and_the_file_stays(mine: 
 async def test_a_bad_file_is_told_and_no_change_is_made_of_it(mine: Gateway) -> None:
     await mine.stub.ChangeVariants(change(put=PUT))
     mine.path.write_text('{"version": 2, "stages": {"tts": {"variants": {}}}}', "utf-8")
-    while not mine.live.problem:
-        await mine.live.changed()
+    await until(mine.live, lambda live: bool(live.problem))
     shown = await mine.stub.GetVariants(SHOW)
     assert (shown.version, shown.problem.startswith("stages.tts.variants: ")) == (1, True)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "stages.tts.variants"):
@@ -201,8 +199,7 @@ async def test_values_of_the_chart_are_not_changed_but_written_out(chart: Gatewa
 async def test_a_guardrails_rollback_lies_over_the_chart_until_it_is_acknowledged(chart: Gateway) -> None:
     base, before = chart.live.current, chart.path.read_bytes()
     await chart.writer.roll_back("tts", "kokoro", "first chunk x3", 5.0)
-    while chart.live.current == base:
-        await chart.live.changed()
+    await until(chart.live, lambda live: live.current != base)
     await chart.writer.roll_back("tts", "kokoro", "first chunk x4", 6.0)
     over = chart.live.current.stage("tts").variants
     assert (over["default"].weight, over["kokoro"].state) == (100, State.OFF)

@@ -15,11 +15,12 @@ from services.common.variants.live import LiveTable
 from services.common.variants.overlay import Overlay, RolledBack, dump_overlay, laid_over, parse_overlay
 from services.common.variants.table import InvalidTable, Stage, State, Table, Variant, dump, parse
 from tests.fakes import PATIENCE_S
+from tests.variant_admin import until
 
 
 @pytest.fixture
 async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
+    async with AsyncExitStack() as stack:
         yield stack
 
 
@@ -105,6 +106,7 @@ class Late:
 
     def __init__(self) -> None:
         self.given: asyncio.Queue[str] = asyncio.Queue()
+        self.kept = asyncio.Event()
 
     async def read(self) -> str:
         return ""
@@ -112,6 +114,7 @@ class Late:
     async def texts(self) -> AsyncGenerator[str]:
         while True:
             yield await self.given.get()
+            self.kept.set()
 
     async def replace(self, before: str, text: str) -> None:
         raise Conflict("it changes by itself")
@@ -128,6 +131,9 @@ async def test_no_table_is_taken_before_the_rollbacks_over_it_are_known(stack: A
     values = table(a=90, b=10)
     over = laid_over(values, overlay("b"))
     source.given.put_nowait(dump(values))
+    await source.kept.wait()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     beside.given.put_nowait(dump_overlay(overlay("b")))
     await seen(live, over.version)
     assert prepared == [over.version]
@@ -141,13 +147,11 @@ async def test_a_bad_text_is_refused_and_told_and_the_table_before_stays(tmp_pat
     live = await stack.enter_async_context(LiveTable(source, anything).running())
     assert await seen(live, 3) == good
     before = refusals()
-    for text in ('{"version": 4, "stages": {"tts": {"variants": {"a": {"weight": 90}}}}}', b"\xff\xfe"):
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        problem = live.problem
-        while live.problem == problem:
-            await live.changed()
-        assert live.current == good
-    assert "Invalid JSON" in live.problem
+    path.write_text('{"version": 4, "stages": {"tts": {"variants": {"a": {"weight": 90}}}}}', "utf-8")
+    await until(live, lambda live: "control is 'default'" in live.problem)
+    path.write_bytes(b"\xff\xfe")
+    await until(live, lambda live: "Invalid JSON" in live.problem)
+    assert live.current == good
     assert refusals() == before + 2
     path.write_text(json.dumps({"version": 5}), "utf-8")
     await seen(live, 5)
@@ -162,8 +166,7 @@ async def test_a_table_that_cannot_serve_is_refused_with_the_reason(tmp_path: Pa
     source = TableFile(tmp_path / "variants.json")
     live = await stack.enter_async_context(LiveTable(source, check).running())
     await source.replace("", dump(Table(version=2)))
-    while not live.problem:
-        await live.changed()
+    await until(live, lambda live: bool(live.problem))
     assert (live.problem, live.current.version) == ("tts b has no ready replica", 0)
 
 

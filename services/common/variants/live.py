@@ -152,7 +152,7 @@ class LiveTable:
             return
 
     def _text_of(self, source: Source | None) -> str:
-        return self._texts[source] if source else ""
+        return self._texts.get(source, "") if source else ""
 
     def _refuse(self, problem: str) -> None:
         if problem != self.problem:

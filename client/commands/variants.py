@@ -91,7 +91,7 @@ def change(client: Client, options: argparse.Namespace) -> int:
         problem, _, values = error.message.partition("\n")
         for line in values.splitlines():
             say(line)
-        raise ClientError(error.status, problem) from None
+        raise ClientError(error.status, problem.removesuffix(":")) from None
     say(f"version {made.version}: {made.summary}")
     if made.problem:
         complain(f"it is written, but this gateway does not use it yet: {made.problem}")

@@ -46,7 +46,7 @@ async def main(started: asyncio.Event) -> None:
         )
         stack.push_async_callback(variants.close)
         wheel = emotions.load()
-        check = VariantCheck(variants, wheel.digest)
+        check = VariantCheck(variants, wheel.digest, lambda: live.current)
         live = LiveTable(source_of(settings), check.check, overlay_of(settings), check.prepare)
         await stack.enter_async_context(live.running())
         pipeline = Pipeline(

@@ -226,7 +226,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
         variants = VariantChannels({name: _addresses(served, name) for name in ("tts", "video")}, clients.open_channel)
         stack.push_async_callback(variants.close)
         wheel = cast.wheel("orchestrator")
-        check = VariantCheck(variants, wheel.digest)
+        check = VariantCheck(variants, wheel.digest, lambda: live.current)
         source = TableFile(cast.variants_file) if cast.variants_file else None
         live = LiveTable(source, check.check, prepare=check.prepare)
         cast.table = await stack.enter_async_context(live.running())

@@ -27,6 +27,7 @@ from services.common.channels import BalancedChannel
 from services.common.replicas import Replicas
 from services.common.variants.channels import VariantChannels
 from services.common.variants.live import LiveTable
+from services.common.variants.table import Table
 from tests.deployment import Cast, serving_mllm, serving_tts, serving_understanding
 from tests.fake_memory import serving_memory
 from tests.serving import plain_channel, serving
@@ -108,7 +109,7 @@ async def _gateway(fleet: Fleet, replicas: int, speed: float) -> "AsyncIterator[
             understanding=stages.Understanding(channels["understanding"]),
             memory=Memory(channels["memory"]),
             channels=variants,
-            variants=LiveTable(None, VariantCheck(variants, wheel.digest).check),
+            variants=LiveTable(None, VariantCheck(variants, wheel.digest, Table).check),
             wheel=wheel,
             turn_deadline_s=deadline_s,
             turn_deadline_max_s=deadline_s,

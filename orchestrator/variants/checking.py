@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.video.v1 import video_pb2 as video
@@ -11,7 +11,7 @@ from orchestrator.variants.messages import Behind
 from services.common.errors import NotReady
 from services.common.metrics import DIGEST_CHARS
 from services.common.variants.channels import VariantChannels
-from services.common.variants.table import InvalidTable, Stage, State, Table
+from services.common.variants.table import InvalidTable, Stage, State, Table, Variant
 
 READY_S = 10.0
 """Time that a new variant gets until one of its replicas takes calls."""
@@ -23,10 +23,11 @@ class VariantCheck:
     Args:
         channels: Channels to the variants of voice and face.
         ontology: Digest of the gateway's ontology.
+        current: Tells the table in use.
     """
 
-    def __init__(self, channels: VariantChannels, ontology: str) -> None:
-        self._channels, self._ontology = channels, ontology
+    def __init__(self, channels: VariantChannels, ontology: str, current: Callable[[], Table]) -> None:
+        self._channels, self._ontology, self._current = channels, ontology, current
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Open channels to the variants of the last table; close those that none of the tables needs."""
@@ -34,7 +35,9 @@ class VariantCheck:
         self._channels.close_others(tables)
 
     async def check(self, table: Table) -> None:
-        """Wait until each variant with a weight can serve.
+        """Wait until each variant can serve that gets more of the traffic than it has.
+
+        The others stay as they are: a variant that is away must not hinder taking back another one.
 
         Raises:
             InvalidTable: A stage has no variants here, or a model has another ontology.
@@ -48,7 +51,7 @@ class VariantCheck:
             *(
                 self._check_variant(table, stage, name)
                 for stage in self._channels.addresses
-                for name in _needed(table.stage(stage))
+                for name in _needed(table.stage(stage), self._current().stage(stage))
             )
         )
 
@@ -84,7 +87,7 @@ class VariantCheck:
         return [
             f"{stage} {name}: {what}"
             for stage in self._channels.addresses
-            for name in _needed(table.stage(stage))
+            for name in table.stage(stage).variants
             for what in self._lost(table, stage, name)
         ]
 
@@ -97,10 +100,17 @@ class VariantCheck:
                 yield f"no {field.replace('_', ' ')} {', '.join(sorted(missing))}"
 
 
-def _needed(stage: Stage) -> list[str]:
-    """Return the variants that may serve a new conversation."""
+def _needed(stage: Stage, before: Stage) -> list[str]:
+    """Return the variants that get new conversations, or more of them than before."""
     return [
         name
         for name, variant in stage.variants.items()
-        if variant.state is State.SERVING and (variant.weight or name == stage.control)
+        if variant.state is State.SERVING
+        and (variant.weight > _weight(before, name, variant) or name == stage.control != before.control)
     ]
+
+
+def _weight(stage: Stage, name: str, variant: Variant) -> float:
+    """Return the weight that a variant has at the same address; -1 where it is not there."""
+    found = stage.variants.get(name)
+    return found.weight if found and (found.address, found.state) == (variant.address, variant.state) else -1.0

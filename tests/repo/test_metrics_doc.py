@@ -9,6 +9,7 @@ from prometheus_client import Counter, Gauge, Histogram
 import orchestrator.metrics
 import services.common.metrics
 import services.common.variants.kubernetes
+import services.common.variants.live
 import services.memory.metrics
 import services.understanding.metrics
 from orchestrator.attribution import STAGES
@@ -18,6 +19,7 @@ MODULES = (
     orchestrator.metrics,
     services.common.metrics,
     services.common.variants.kubernetes,
+    services.common.variants.live,
     services.memory.metrics,
     services.understanding.metrics,
 )

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 
 from client.client import Timed
 from client.terminal import age, count
-from client.turn_lines import recalled_line
+from client.turn_lines import recalled_line, served_line
 from client.votes import vote_lines
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
@@ -31,7 +31,7 @@ class Reply:
         self._clock = clock
         self._audio = bytearray()
         self._rate_hz = 0
-        self._record: dict[str, Any] = {"text": [], "timings": [], "degraded": [], "video_qualities": []}
+        self._record: dict[str, Any] = {"text": [], "served": [], "timings": [], "degraded": [], "video_qualities": []}
         self.begun = False
 
     def take(self, timed: Timed) -> Iterator[str]:
@@ -55,6 +55,9 @@ class Reply:
             case "delivery":
                 record["delivery"] = _plain(event.delivery)
                 yield from _delivery_lines(event.delivery)
+            case "served":
+                record["served"].append(_plain(event.served))
+                yield f"served     {served_line(event.served)}"
             case "text":
                 record["text"].append(event.text.sentence)
                 yield f"reply      {event.text.sentence}"

@@ -7,8 +7,12 @@ from google.protobuf.message import DecodeError
 from client.terminal import age, count, moment
 from client.votes import vote_summary
 from e3rg.memory.v1 import memory_pb2 as pb
+from e3rg.orchestrator.v1 import orchestrator_pb2 as orchestrator
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 
+DEFAULT = "default"
+"""Variant where traffic is not split."""
+DIGEST_CHARS = 12
 CLIPS = {pb.CLIP_KIND_SPEECH: "speech", pb.CLIP_KIND_VIDEO: "video"}
 
 
@@ -19,6 +23,9 @@ def turn_lines(turn: pb.Turn) -> Iterator[str]:
     yield f"  {'-> ' + turn.reply_emotion:20} {turn.reply_text!r}"
     if turn.vote_record:
         yield f"  vote   {_vote(turn.vote_record)}"
+    for stage, model in sorted(turn.models.items()):
+        variant = turn.variants.get(stage, DEFAULT)
+        yield f"  by     {stage}{'' if variant == DEFAULT else f' ({variant})'}: {model}"
     if turn.timings_s:
         yield f"  took   {_took(turn.timings_s)}"
     for clip in turn.clips:
@@ -38,6 +45,13 @@ def recalled_line(hit: pb.Hit, now_s: float) -> str:
     else:
         when = f"{age(now_s - turn.said_at_s)} in conversation {turn.conversation}"
     return f"{when}, similarity {hit.similarity:.2f}: {turn.user_text!r} ({turn.user_emotion})"
+
+
+def served_line(served: orchestrator.Served) -> str:
+    """Return which model serves a stage, and under which variant where that is not the only one."""
+    card = served.card
+    variant = "" if served.variant == DEFAULT else f" ({served.variant})"
+    return f"{served.stage}{variant} by {card.model or card.backend} {card.digest[:DIGEST_CHARS]}"
 
 
 def _felt(label: str, intensity: float) -> str:

@@ -68,6 +68,8 @@ async def test_a_reply_becomes_a_film_a_record_and_lines_for_a_person(run: Run, 
         assert f"vote       {voter:8} sad" in printed
     assert "emotion    sad, by majority: sad 3; tie-break: none" in printed
     assert "mapped     voice style friendly\n" in printed
+    assert "served     tts by fake voice 555555555555\n" in printed
+    assert sorted(each["stage"] for each in record["served"]) == ["tts", "video", "writer"]
     assert "reply      I am sorry to hear that." in printed
     assert f"written    {tmp_path / 'reply.mp4'}, {tmp_path / 'reply.json'}" in printed
 

@@ -13,6 +13,7 @@ import pytest
 
 from client import Client
 from client.connection import send
+from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import identities_pb2 as pb_identities
 from e3rg.memory.v1 import identities_pb2_grpc
 from e3rg.memory.v1 import memory_pb2 as memory
@@ -22,6 +23,8 @@ from tests.fake_identities import ARCHIVE_END
 
 ROOT = Path(__file__).parents[2]
 
+WRITER = common.ModelCard(backend="smollm2", model="SmolLM2", digest="abc" * 20)
+
 
 async def test_who_asks_is_sent_and_what_was_recalled_and_kept_is_told(
     run: Run, door: FakeDoor, tmp_path: Path
@@ -30,14 +33,16 @@ async def test_who_asks_is_sent_and_what_was_recalled_and_kept_is_told(
     hits = [memory.Hit(turn=said, similarity=0.62, turns_ago=2)]
     door.events = [
         pb.RespondResponse(recalled=memory.SearchResponse(hits=hits, model_digest="abc")),
+        pb.RespondResponse(served=pb.Served(stage="writer", variant="b", card=WRITER)),
         pb.RespondResponse(text=pb.TextDelta(sentence="How is your cat?")),
         pb.RespondResponse(done=pb.Done(text="How is your cat?", turn="t3")),
     ]
     words = ["--text", "Hi.", "--person", "bob", "--conversation", "monday", "--keep-clips", "--out", tmp_path]
     status, printed, _ = await run("--tenant", "acme", "respond", *words)
     assert status == 0
-    assert printed.splitlines()[:3] == [
+    assert printed.splitlines()[:4] == [
         "recalled   2 turns ago, similarity 0.62: 'I have a cat.' (happy)",
+        "served     writer (b) by SmolLM2 abcabcabcabc",
         "reply      How is your cat?",
         "kept       as turn t3",
     ]

@@ -46,11 +46,12 @@ async def main(started: asyncio.Event) -> None:
         )
         stack.push_async_callback(variants.close)
         wheel = emotions.load()
-        check = VariantCheck(variants, wheel.digest, lambda: live.current)
+        understanding = Understanding(channels["understanding"])
+        check = VariantCheck(variants, understanding, wheel.digest, lambda: live.current)
         live = LiveTable(source_of(settings), check.check, overlay_of(settings), check.prepare)
         await stack.enter_async_context(live.running())
         pipeline = Pipeline(
-            understanding=Understanding(channels["understanding"]),
+            understanding=understanding,
             memory=Memory(channels["memory"]),
             channels=variants,
             variants=live,

@@ -10,7 +10,7 @@ from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator.pipeline import Pipeline
-from orchestrator.routing import TTS, VIDEO
+from orchestrator.routing import TTS, VIDEO, WRITER
 from orchestrator.stages import Tts, Video
 from orchestrator.variants.override import named
 from services.common.channels import BalancedChannel
@@ -110,11 +110,14 @@ class OrchestratorServicer(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             return [told]
         told.MergeFrom(pb.ServiceStatus(ready=True, card=common.ModelCard(ontology_hash=panel.ontology_hash)))
         statuses = [told]
-        for seat in panel.seats:
-            problem, name = seat.problem, f"mllm {seat.voter}"
-            if not problem and seat.model.card.ontology_hash != panel.ontology_hash:
-                problem = f"it uses emotion wheel {seat.model.card.ontology_hash[:12]}; deploy the panel's version"
-            statuses.append(pb.ServiceStatus(name=name, ready=not problem, problem=problem, card=seat.model.card))
+        seats = [(f"mllm {seat.voter}", seat) for seat in panel.seats] + [(WRITER, seat) for seat in panel.writers]
+        for name, seat in seats:
+            problem, card = seat.problem, seat.model.card
+            if not problem and card.ontology_hash != panel.ontology_hash:
+                problem = f"it uses emotion wheel {card.ontology_hash[:12]}; deploy the panel's version"
+            statuses.append(
+                pb.ServiceStatus(name=name, ready=not problem, problem=problem, card=card, variant=seat.variant)
+            )
         return statuses
 
 

@@ -3,7 +3,7 @@
 Every method raises the `ServiceError` that the service had; failures to reach it name the service.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # these exist in the stubs only
     from e3rg.video.v1.video_pb2_grpc import VideoServiceAsyncStub
 
 CARD_TIMEOUT_S = 5.0
+VARIANTS_TIMEOUT_S = 12.0
+"""The panel waits for replicas of new variants."""
 STREAM_TIMEOUT_S = 600.0
 """A stream ends with its turn; this only bounds one whose caller set no deadline."""
 
@@ -39,6 +41,14 @@ class Understanding:
         """Tells who sits on the panel."""
         async with clients.calling("understanding"):
             return await self._stub.GetPanel(understanding.GetPanelRequest(), **clients.options(CARD_TIMEOUT_S))
+
+    async def check_variants(
+        self, variants: Sequence[understanding.StageVariant]
+    ) -> understanding.CheckVariantsResponse:
+        """Tells whether variants of the voters and of the writer could serve."""
+        request = understanding.CheckVariantsRequest(variants=variants)
+        async with clients.calling("understanding"):
+            return await self._stub.CheckVariants(request, **clients.options(VARIANTS_TIMEOUT_S))
 
     async def understand(
         self, parts: AsyncIterator[understanding.UnderstandRequest]

@@ -44,7 +44,7 @@ from services.understanding.panel import Panel
 from services.understanding.reliability import EQUAL, Weights
 from services.understanding.rules import rule_of
 from services.understanding.servicer import UnderstandingServicer
-from services.understanding.voters import MllmVoter
+from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
 from services.video.domain import Backend as VideoBackend
 from services.video.domain import Studio
 from services.video.servicer import HEARTBEAT_S, VideoServicer
@@ -92,7 +92,7 @@ class Cast:
     waiting_max: int = 8
     variant_admin: bool = True
     variants_file: Path | None = None
-    """Of the gateway; none: traffic is not split."""
+    """Of the gateway and the panel; none: traffic is not split."""
     shadows: Shadows | None = None
     """Of the gateway, once it is started."""
     table: LiveTable | None = None
@@ -101,6 +101,8 @@ class Cast:
     """Further voices by name, served as "tts-NAME" behind an address of their own."""
     variant_portraits: Mapping[str, FakeFace] = field(default_factory=dict)
     """Further renderers by name, served as "video-NAME" behind an address of their own."""
+    variant_voters: Mapping[str, FakeVoter] = field(default_factory=dict)
+    """Further voters, such as "text-b", served as "mllm-text-b" behind an address of their own."""
 
     @property
     def voters(self) -> dict[str, FakeVoter]:
@@ -182,15 +184,19 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
     """Serves a panel of the voters at these addresses; "lead" transcribes, and writes unless another does."""
     decoder = InferenceQueue("decode", "pyav", 8, workers=2)
     async with AsyncExitStack() as stack:
-        seats = {}
         wheel = cast.wheel("understanding")
-        for name, address in voters.items():
-            channel = await stack.enter_async_context(clients.open_channel(address))
-            await channel.replicas.wait_ready(address.count(",") + 1)
-            seats[name] = MllmVoter(name, channel, wheel)
+        addresses = {stage_of(name): address for name, address in voters.items()}
+        channels = VariantChannels({**addresses, WRITER: voters[writer]}, clients.open_channel)
+        stack.push_async_callback(channels.close)
+        for stage, address in channels.addresses.items():
+            await channels.of(Table(), stage, VARIANT).replicas.wait_ready(address.count(",") + 1)
+        seats = Clients(channels, list(voters), writer, wheel)
+        live = LiveTable(TableFile(file) if (file := cast.variants_file) else None, take_any, prepare=seats.prepare)
+        await stack.enter_async_context(live.running())
+        await live.known()
         servicer = UnderstandingServicer(
             panel=Panel(
-                list(seats.values()),
+                [seats.default(name) for name in voters],
                 wheel,
                 rule_of(cast.rule, wheel, cast.weights),
                 cast.quorum,
@@ -198,9 +204,8 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
                 cast.early,
                 awaited=frozenset({"lead"}),
             ),
-            voters=list(seats.values()),
-            intake=Intake(seats["lead"], decoder, frames_max=4),
-            writer=seats[writer],
+            variants=Variants(live, seats),
+            intake=Intake(seats.default("lead"), decoder, frames_max=4),
             wheel=wheel,
             history_turns_max=cast.history_turns_max,
         )
@@ -226,7 +231,8 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
         variants = VariantChannels({name: _addresses(served, name) for name in ("tts", "video")}, clients.open_channel)
         stack.push_async_callback(variants.close)
         wheel = cast.wheel("orchestrator")
-        check = VariantCheck(variants, wheel.digest, lambda: live.current)
+        understanding = stages.Understanding(await to("understanding"))
+        check = VariantCheck(variants, understanding, wheel.digest, lambda: live.current)
         source = TableFile(cast.variants_file) if cast.variants_file else None
         live = LiveTable(source, check.check, prepare=check.prepare)
         cast.table = await stack.enter_async_context(live.running())
@@ -235,7 +241,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             await replicas.wait_ready(len(replicas.target.split(",")))
         await live.known()
         pipeline = Pipeline(
-            understanding=stages.Understanding(await to("understanding")),
+            understanding=understanding,
             memory=Memory(await to("memory")),
             channels=variants,
             variants=live,

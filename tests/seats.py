@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from emotions import Wheel
+from services.common.metrics import VARIANT
 from services.understanding.domain import Decision, Status, Vote
 from services.understanding.panel import Introduction, Panel
 from services.understanding.rules import rule_of
@@ -35,6 +36,7 @@ class Seat:
     sees_only: bool = False
     fine: bool = True
     messages: list[str] = field(default_factory=list)
+    variant: str = VARIANT
 
     def introduce(self) -> Introduction[str] | None:
         return Introduction(self.sees_only, self.fine, f"card of {self.name}") if self.is_known else None

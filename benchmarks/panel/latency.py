@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.panel.votes import Row
 from emotions import Wheel
+from services.common.metrics import VARIANT
 from services.understanding.domain import Decision, Vote
 from services.understanding.panel import Introduction, Panel
 from services.understanding.rules import Rule
@@ -41,7 +42,7 @@ class Replayed:
     """A voter that says what it said before, `delay_s` after it was asked."""
 
     def __init__(self, name: str, fine: bool, delay_s: float | None) -> None:
-        self.name = name
+        self.name, self.variant = name, VARIANT
         self._fine, self._delay_s = fine, delay_s
 
     def introduce(self) -> Introduction[None]:

@@ -105,11 +105,12 @@ async def _gateway(fleet: Fleet, replicas: int, speed: float) -> "AsyncIterator[
         stack.push_async_callback(variants.close)
         await found.wait_ready(replicas)
         deadline_s = renderer.DEADLINE_S / speed
+        understanding = stages.Understanding(channels["understanding"])
         pipeline = Pipeline(
-            understanding=stages.Understanding(channels["understanding"]),
+            understanding=understanding,
             memory=Memory(channels["memory"]),
             channels=variants,
-            variants=LiveTable(None, VariantCheck(variants, wheel.digest, Table).check),
+            variants=LiveTable(None, VariantCheck(variants, understanding, wheel.digest, Table).check),
             wheel=wheel,
             turn_deadline_s=deadline_s,
             turn_deadline_max_s=deadline_s,

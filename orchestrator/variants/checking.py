@@ -2,16 +2,21 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from e3rg.tts.v1 import tts_pb2 as tts
+from e3rg.understanding.v1 import understanding_pb2 as understanding
 from e3rg.video.v1 import video_pb2 as video
 from orchestrator.routing import PINNED, TTS, VIDEO, VOTER
+from orchestrator.stages import Understanding
 from orchestrator.variants.messages import Behind
 from services.common.errors import NotReady
 from services.common.metrics import DIGEST_CHARS
 from services.common.variants.channels import VariantChannels
 from services.common.variants.table import InvalidTable, Stage, State, Table, Variant
+
+log = logging.getLogger(__name__)
 
 READY_S = 10.0
 """Time that a new variant gets until one of its replicas takes calls."""
@@ -22,12 +27,16 @@ class VariantCheck:
 
     Args:
         channels: Channels to the variants of voice and face.
+        understanding: The panel, which checks those of voters and writer.
         ontology: Digest of the gateway's ontology.
         current: Tells the table in use.
     """
 
-    def __init__(self, channels: VariantChannels, ontology: str, current: Callable[[], Table]) -> None:
-        self._channels, self._ontology, self._current = channels, ontology, current
+    def __init__(
+        self, channels: VariantChannels, understanding: Understanding, ontology: str, current: Callable[[], Table]
+    ) -> None:
+        self._channels, self._understanding = channels, understanding
+        self._ontology, self._current = ontology, current
 
     def prepare(self, tables: Sequence[Table]) -> None:
         """Open channels to the variants of the last table; close those that none of the tables needs."""
@@ -40,20 +49,22 @@ class VariantCheck:
         The others stay as they are: a variant that is away must not hinder taking back another one.
 
         Raises:
-            InvalidTable: A stage has no variants here, or a model has another ontology.
+            InvalidTable: A stage has no variants here, a model has another ontology, or the writer's cannot write.
             NotReady: A variant has no replica that takes calls.
+            ServiceError: The panel, which is asked about voters and writer, cannot tell.
         """
         for name in table.stages:
             if name not in PINNED and not name.startswith(VOTER):
                 known = ", ".join([*PINNED, f"{VOTER}VOTER"])
                 raise InvalidTable(f"stages.{name}: no stage with variants; use one of: {known}")
-        await asyncio.gather(
-            *(
-                self._check_variant(table, stage, name)
-                for stage in self._channels.addresses
-                for name in _needed(table.stage(stage), self._current().stage(stage))
-            )
+        checks = (
+            self._check_variant(table, stage, name)
+            for stage in self._channels.addresses
+            for name in _needed(table.stage(stage), self._current().stage(stage))
         )
+        lost, _ = await asyncio.gather(self._check_panel(table), asyncio.gather(*checks))
+        for each in (*lost, *self.lost(table)):
+            log.warning("a variant lacks what the control has", extra={"version": table.version, "lost": each})
 
     async def _check_variant(self, table: Table, stage: str, name: str) -> None:
         replicas = self._channels.of(table, stage, name).replicas
@@ -65,6 +76,30 @@ class VariantCheck:
             if model.card.ontology_hash != self._ontology:
                 problem = f"it uses emotion wheel {model.card.ontology_hash[:12]}, the gateway {self._ontology[:12]}"
                 raise InvalidTable(f"stages.{stage}.variants.{name}: {problem}; deploy the same version of both")
+
+    async def _check_panel(self, table: Table) -> Sequence[str]:
+        """Have the panel check voters and writer; return what their variants lack, compared with the control."""
+        asked = [
+            understanding.StageVariant(
+                stage=stage,
+                variant=name,
+                address=variant.address,
+                needed=name in _needed(table.stage(stage), self._current().stage(stage)),
+                control=name == table.stage(stage).control,
+            )
+            for stage in table.stages
+            if stage not in self._channels.addresses
+            for name, variant in table.stage(stage).variants.items()
+            if variant.state is not State.OFF or name == table.stage(stage).control
+        ]
+        if not asked:
+            return ()
+        found = await self._understanding.check_variants(asked)
+        if found.problems:
+            raise InvalidTable("; ".join(found.problems))
+        if found.not_ready:
+            raise NotReady("; ".join(found.not_ready))
+        return found.lost
 
     def _models(self, table: Table, stage: str, name: str) -> Sequence[tts.GetModelResponse | video.GetModelResponse]:
         replicas = self._channels.of(table, stage, name).replicas
@@ -83,9 +118,9 @@ class VariantCheck:
         return Behind(replicas.known, len(replicas.ready), tuple(sorted(models)))
 
     def lost(self, table: Table) -> list[str]:
-        """Return what replies lack that a variant serves, compared with the control, as "stage variant: what"."""
+        """Return what replies lack that a variant serves, compared with the control, by field of the table."""
         return [
-            f"{stage} {name}: {what}"
+            f"stages.{stage}.variants.{name}: {what}"
             for stage in self._channels.addresses
             for name in table.stage(stage).variants
             for what in self._lost(table, stage, name)

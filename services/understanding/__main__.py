@@ -7,13 +7,17 @@ import emotions
 from e3rg.understanding.v1 import understanding_pb2, understanding_pb2_grpc
 from services.common import clients, logs, server, start
 from services.common.inference import InferenceQueue
-from services.understanding import metrics, reliability
+from services.common.variants.channels import VariantChannels
+from services.common.variants.live import LiveTable
+from services.common.variants.settings import overlay_of, source_of
+from services.common.variants.table import Table
+from services.understanding import reliability
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
 from services.understanding.rules import rule_of
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.settings import UnderstandingSettings
-from services.understanding.voters import MllmVoter
+from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
 
 SERVICE = understanding_pb2.DESCRIPTOR.services_by_name["UnderstandingService"].full_name
 
@@ -26,14 +30,19 @@ async def main(started: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         decoder = InferenceQueue("decode", "pyav", settings.queue_waiting_max, workers=2, variant=settings.variant)
         stack.callback(decoder.close)
-        voters = {}
-        for name, address in settings.voters.items():
-            channel = clients.open_channel(address, f"mllm-{name}", settings.channel_tls)
-            voters[name] = MllmVoter(name, await stack.enter_async_context(channel), wheel)
-        metrics.show_voters(voters)
+        addresses = {stage_of(name): address for name, address in settings.voters.items()}
+        channels = VariantChannels(
+            {**addresses, WRITER: settings.voters[settings.writer]},
+            lambda address, name: clients.open_channel(address, name, settings.channel_tls),
+        )
+        stack.push_async_callback(channels.close)
+        voters = Clients(channels, list(settings.voters), settings.writer, wheel)
+        voters.prepare([Table()])
+        live = LiveTable(source_of(settings), take_any, overlay_of(settings), voters.prepare)
+        await stack.enter_async_context(live.running())
         weights = reliability.load(settings.weights, wheel) if settings.weights else reliability.EQUAL
         panel = Panel(
-            voters=list(voters.values()),
+            voters=[voters.default(name) for name in settings.voters],
             wheel=wheel,
             rule=rule_of(settings.rule, wheel, weights),
             quorum=settings.quorum,
@@ -44,16 +53,15 @@ async def main(started: asyncio.Event) -> None:
         )
         servicer = UnderstandingServicer(
             panel=panel,
-            voters=list(voters.values()),
-            intake=Intake(voters[settings.transcriber], decoder, settings.frames_max),
-            writer=voters[settings.writer],
+            variants=Variants(live, voters),
+            intake=Intake(voters.default(settings.transcriber), decoder, settings.frames_max),
             wheel=wheel,
             history_turns_max=settings.history_turns_max,
         )
         running = await stack.enter_async_context(server.running(SERVICE, "understanding", settings))
         add = understanding_pb2_grpc.add_UnderstandingServiceServicer_to_server
         running.serve(lambda to: add(servicer, to), decoder.load)
-        await server.until_stopped(running, started, asyncio.sleep(0))
+        await server.until_stopped(running, started, live.known())
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class Vote(Generic[Source]):
         source: Whatever the voter's adapter wants to keep with the vote for the record.
         weight: What the vote weighed for the class that it chose; 0 when it does not count.
         label_without: The label that would have won without it; empty when none would have, or it does not count.
+        variant: Name of the voter's variant.
     """
 
     voter: str
@@ -51,6 +52,7 @@ class Vote(Generic[Source]):
     source: Source | None = None
     weight: float = 0.0
     label_without: str = ""
+    variant: str = ""
 
 
 @dataclass(frozen=True)

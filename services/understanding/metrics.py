@@ -30,29 +30,31 @@ ENTROPY_BITS = Histogram(
     ["rule"],
     buckets=(0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3),
 )
-VOTES = Counter("e3rg_panel_votes_total", "Votes by what became of them.", ["voter", "status"])
+VOTES = Counter("e3rg_panel_votes_total", "Votes by what became of them.", ["voter", "variant", "status"])
 VOTE_SECONDS = Histogram(
     "e3rg_panel_vote_seconds",
     "Seconds from question to answer, or to giving up.",
-    ["voter", "status"],
+    ["voter", "variant", "status"],
     buckets=BUCKETS_S,
 )
 LATENESS_SECONDS = Histogram(
     "e3rg_panel_lateness_seconds",
     "Seconds from the panel's first answer to this voter's, or to giving it up: at least so late is who was given up.",
-    ["voter", "status"],
+    ["voter", "variant", "status"],
     buckets=BUCKETS_S,
 )
 PIVOTAL = Counter(
-    "e3rg_panel_pivotal_total", "Decisions whose label would have been another without this voter.", ["voter"]
+    "e3rg_panel_pivotal_total",
+    "Decisions whose label would have been another without this voter.",
+    ["voter", "variant"],
 )
 
 
-def show_voters(voters: Iterable[str]) -> None:
-    """Tell of each voter that it has not voted yet: a rate needs the 0 before the first."""
-    for voter in voters:
+def show_voters(variants: Iterable[tuple[str, str]]) -> None:
+    """Tell of each voter's variant that it has not voted yet: a rate needs the 0 before the first."""
+    for voter, variant in variants:
         for status in Status:
-            VOTES.labels(voter, status)
+            VOTES.labels(voter, variant, status)
 
 
 def observe_votes(votes: Sequence[Vote[Source]], answered_s: Mapping[str, float]) -> None:
@@ -64,11 +66,11 @@ def observe_votes(votes: Sequence[Vote[Source]], answered_s: Mapping[str, float]
     """
     first_s = min(answered_s.values(), default=None)
     for vote in votes:
-        VOTES.labels(vote.voter, vote.status).inc()
-        VOTE_SECONDS.labels(vote.voter, vote.status).observe(vote.latency_s)
+        VOTES.labels(vote.voter, vote.variant, vote.status).inc()
+        VOTE_SECONDS.labels(vote.voter, vote.variant, vote.status).observe(vote.latency_s)
         if first_s is not None and vote.status is not Status.FAILED:
             late_s = answered_s.get(vote.voter, vote.latency_s) - first_s
-            LATENESS_SECONDS.labels(vote.voter, vote.status).observe(max(0.0, late_s))
+            LATENESS_SECONDS.labels(vote.voter, vote.variant, vote.status).observe(max(0.0, late_s))
 
 
 def observe_decision(decision: Decision[Source]) -> None:
@@ -79,4 +81,4 @@ def observe_decision(decision: Decision[Source]) -> None:
     ENTROPY_BITS.labels(decision.rule).observe(decision.entropy_bits)
     for vote in decision.votes:
         if vote.label_without not in ("", decision.label):
-            PIVOTAL.labels(vote.voter).inc()
+            PIVOTAL.labels(vote.voter, vote.variant).inc()

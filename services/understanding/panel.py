@@ -41,9 +41,10 @@ class Introduction(Generic[Source]):
 
 
 class Voter(Protocol[Message_contra, Source]):
-    """One seat of the panel."""
+    """One seat of the panel: a variant of a voter."""
 
     name: str
+    variant: str
 
     def introduce(self) -> Introduction[Source] | None:
         """Return its properties, without a call; None while none are known."""
@@ -117,7 +118,7 @@ class Panel(Generic[Message, Source]):
             )
         try:
             early = await self._wait(asked)
-            votes = [self._vote(voter.name, asked) for voter in self.voters]
+            votes = [replace(self._vote(voter.name, asked), variant=voter.variant) for voter in self.voters]
         finally:
             _stop(asked.tasks.values())
         metrics.observe_votes(votes, asked.answered_s)
@@ -202,7 +203,12 @@ def _warn(votes: Iterable[Vote[Source]]) -> None:
     """Tells the operator of every voter that should have answered and did not."""
     for vote in votes:
         if vote.status in (Status.LATE, Status.FAILED):
-            extra = {"voter": vote.voter, "seconds": round(vote.latency_s, 4), "why": vote.reason}
+            extra = {
+                "voter": vote.voter,
+                "variant": vote.variant,
+                "seconds": round(vote.latency_s, 4),
+                "why": vote.reason,
+            }
             log.warning("voter %s", vote.status, extra=extra)
 
 

@@ -1,5 +1,7 @@
 """Decisions as they travel: every vote, and how they became one."""
 
+from collections.abc import Iterable
+
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.understanding.domain import Decision, Status, Vote
 from services.understanding.voters import Answer
@@ -13,8 +15,8 @@ _STATUSES = {
 }
 
 
-def to_record(decision: Decision[Answer]) -> pb.VoteRecord:
-    """Returns the decision on record."""
+def to_record(decision: Decision[Answer], shadows: Iterable[Vote[Answer]] = ()) -> pb.VoteRecord:
+    """Returns the decision on record, with the votes of shadows, which had no part in it."""
     return pb.VoteRecord(
         label=decision.label,
         face_class=decision.face_class,
@@ -28,6 +30,7 @@ def to_record(decision: Decision[Answer]) -> pb.VoteRecord:
         agreement=decision.agreement,
         early=decision.early,
         weights_version=decision.weights_version,
+        shadow_votes=[_to_vote(vote) for vote in shadows],
     )
 
 
@@ -47,4 +50,5 @@ def _to_vote(vote: Vote[Answer]) -> pb.Vote:
         latency_s=vote.latency_s,
         weight=vote.weight,
         label_without=vote.label_without,
+        variant=vote.variant,
     )

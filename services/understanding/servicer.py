@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from e3rg.common.v1 import common_pb2 as common
@@ -13,10 +13,13 @@ from e3rg.understanding.v1 import understanding_pb2_grpc
 from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest, ServiceError
 from services.common.media import Collector
+from services.understanding.checking import VariantCheck
 from services.understanding.intake import Intake, Received, Words
 from services.understanding.orders import OrderFinder, Told
 from services.understanding.panel import Ahead, Panel
 from services.understanding.records import speaks_of_crisis, to_record
+from services.understanding.shadows import Shadows
+from services.understanding.variants import Named, Variants, stage_of
 from services.understanding.voters import Answer, Message, MllmVoter
 
 TEXT_CHARS_MAX = 4000
@@ -27,8 +30,10 @@ ORDERS_CHARS_MAX = 200
 
 @dataclass(frozen=True)
 class _Perceived:
-    """A message before the vote."""
+    """A message before the vote, and who votes on it."""
 
+    panel: Panel[Message, Answer]
+    named: Named
     received: Received
     words: Words
     ahead: Ahead[Answer]
@@ -37,30 +42,42 @@ class _Perceived:
 
 
 class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer):
-    """Serves one panel; `writer` and the intake's transcriber are two of its voters."""
+    """Serves one panel.
+
+    Args:
+        panel: Terms of the vote, with the default variant of each voter.
+        variants: Variants that vote and write in their place.
+        intake: Decodes and transcribes.
+        wheel: The emotion wheel.
+        history_turns_max: Turns before the message that the voters get.
+    """
 
     def __init__(
         self,
         panel: Panel[Message, Answer],
-        voters: list[MllmVoter],
+        variants: Variants,
         intake: Intake,
-        writer: MllmVoter,
         wheel: Wheel,
         history_turns_max: int,
     ) -> None:
         self._panel = panel
-        self._voters = voters
+        self._variants = variants
+        self._check = VariantCheck(variants.clients)
+        self._shadows = Shadows[Message, Answer](panel.deadline_s, stage_of)
         self._intake = intake
-        self._writer = writer
         self._wheel = wheel
         self._history_turns_max = history_turns_max
         self._orders = OrderFinder(wheel)
 
     async def GetPanel(self, request: pb.GetPanelRequest, context: Any) -> pb.GetPanelResponse:
+        clients, table = self._variants.clients, self._variants.table
+        seats, writers = clients.seats(table), clients.writers(table)
+        told = await asyncio.gather(*(_seat(voter) for voter in (*seats, *writers)))
         return pb.GetPanelResponse(
             ontology_hash=self._wheel.digest,
-            seats=await asyncio.gather(*(_seat(voter) for voter in self._voters)),
-            writer=self._writer.name,
+            seats=told[: len(seats)],
+            writers=told[len(seats) :],
+            writer=clients.writer_name,
             transcriber=self._intake.transcriber.name,
             quorum=self._panel.quorum,
             rule=self._panel.rule.name,
@@ -89,17 +106,19 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         started_s = time.monotonic()
         if not (header.text.strip() or audio or video):
             raise InvalidRequest("header.text", "the message is empty; send text, audio or video")
-        received = await self._intake.receive(audio, video)
+        naming = self._variants.named(header.variants, header.variants_version)
+        received, named = await asyncio.gather(self._intake.receive(audio, video), naming)
         decoded_s = time.monotonic()
+        panel = replace(self._panel, voters=named.voters)
         wordless = Message("", received.audio, received.frames, (), header.seed)
-        ahead = self._panel.begin(wordless) if received.frames else Ahead[Answer]()
+        ahead = panel.begin(wordless) if received.frames else Ahead[Answer]()
         try:
             words = await self._intake.words(header.text, received)
         except BaseException:
             ahead.cancel()
             raise
         transcribe_s = time.monotonic() - decoded_s if words.transcribed else 0.0
-        return _Perceived(received, words, ahead, decoded_s - started_s, transcribe_s)
+        return _Perceived(panel, named, received, words, ahead, decoded_s - started_s, transcribe_s)
 
     async def _decide(
         self, perceived: _Perceived, history: tuple[common.Utterance, ...], seed: int
@@ -109,7 +128,11 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         kept = history[-self._history_turns_max :]
         told = self._orders.without_orders(words.text)
         message = Message(told.text, received.audio, received.frames, kept, seed)
-        decision = await self._panel.decide(message, perceived.ahead)
+        for skipped in perceived.named.skipped:
+            self._shadows.skip(*skipped)
+        with self._shadows.voting(perceived.named.shadows, message) as shadow_votes:
+            decision = await perceived.panel.decide(message, perceived.ahead)
+            record = to_record(decision, shadow_votes())
         label = self._wheel.label(decision.label)
         return pb.UnderstandResponse(
             text=words.text,
@@ -120,8 +143,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
                 intensity=label.intensity,
                 ontology_hash=self._wheel.digest,
             ),
-            record=to_record(decision),
-            notes=[*received.notes, *_notes(told, len(history), len(kept))],
+            record=record,
+            notes=[*received.notes, *perceived.named.notes, *_notes(told, len(history), len(kept))],
             decode_s=perceived.decode_s,
             transcribe_s=perceived.transcribe_s,
             vote_s=time.monotonic() - started_s,
@@ -129,13 +152,17 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         )
 
     async def WriteReply(self, request: pb.WriteReplyRequest, context: Any) -> AsyncIterator[pb.WriteReplyResponse]:
-        async with aclosing(self._writer.write_reply(request.reply)) as parts:
+        writer = await self._variants.writer(request.variant, request.variants_version)
+        async with aclosing(writer.write_reply(request.reply)) as parts:
             async for part in parts:
                 card = part.card if part.HasField("card") else None
                 if part.WhichOneof("part") == "sentence":
                     yield pb.WriteReplyResponse(sentence=part.sentence, card=card)
                 else:
                     yield pb.WriteReplyResponse(record=part.record, card=card)
+
+    async def CheckVariants(self, request: pb.CheckVariantsRequest, context: Any) -> pb.CheckVariantsResponse:
+        return await self._check.check(request.variants)
 
     async def _read_header(self, parts: AsyncIterator[pb.UnderstandRequest]) -> pb.UnderstandHeader:
         first = await anext(parts, pb.UnderstandRequest())
@@ -160,9 +187,9 @@ def _stop(perceiving: asyncio.Task[_Perceived]) -> None:
 
 async def _seat(voter: MllmVoter) -> pb.Seat:
     try:
-        return pb.Seat(voter=voter.name, model=await voter.model())
+        return pb.Seat(voter=voter.name, variant=voter.variant, model=await voter.model())
     except ServiceError as error:
-        return pb.Seat(voter=voter.name, problem=str(error))
+        return pb.Seat(voter=voter.name, variant=voter.variant, problem=str(error))
 
 
 def _notes(told: Told, turns: int, turns_kept: int) -> list[str]:

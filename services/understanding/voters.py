@@ -13,6 +13,7 @@ from services.common import clients
 from services.common.channels import BalancedChannel
 from services.common.errors import DeadlineExceeded, FailedPrecondition
 from services.common.media import chunks
+from services.common.metrics import VARIANT
 from services.understanding.answers import problem_of
 from services.understanding.domain import Status, Vote
 from services.understanding.panel import Introduction
@@ -60,18 +61,25 @@ class Answer:
 
 
 class MllmVoter:
-    """One mllm service.
+    """One variant of an mllm service.
 
     Args:
         name: Its name on the panel.
         channel: To its replicas, which tell what their models are.
         wheel: The panel's emotion wheel.
+        variant: Name of the variant.
     """
 
-    def __init__(self, name: str, channel: BalancedChannel, wheel: Wheel) -> None:
-        self.name = name
+    def __init__(self, name: str, channel: BalancedChannel, wheel: Wheel, variant: str = VARIANT) -> None:
+        self.name, self.variant = name, variant
+        self._label = f"mllm {name}" if variant == VARIANT else f"mllm {name}, variant {variant}"
         self._replicas, self._wheel = channel.replicas, wheel
         self._stub: mllm_pb2_grpc.MllmServiceAsyncStub = mllm_pb2_grpc.MllmServiceStub(channel)  # type: ignore[assignment]  # the async stub exists for the type checker only
+
+    @property
+    def problem(self) -> str:
+        """Why none of its replicas takes calls; empty when one does."""
+        return self._replicas.problem
 
     async def model(self) -> pb.GetModelResponse:
         """Asks what the model is and can do. Only for status: within a turn nobody waits for it.
@@ -82,10 +90,10 @@ class MllmVoter:
         """
         options = clients.options(CARD_TIMEOUT_S)
         try:
-            async with clients.calling(f"mllm {self.name}"):
+            async with clients.calling(self._label):
                 return await self._stub.GetModel(pb.GetModelRequest(), **options)
         except DeadlineExceeded as error:
-            problem = f"mllm {self.name}: it did not tell its card within {options['timeout']:.3g} s"
+            problem = f"{self._label}: it did not tell its card within {options['timeout']:.3g} s"
             raise DeadlineExceeded(problem) from error
 
     def introduce(self) -> Introduction[Answer] | None:
@@ -111,7 +119,7 @@ class MllmVoter:
         if reason := _unreadable(message, models):
             return Vote(self.name, Status.ABSTAINED, reason, source=_only(models))
         started_s = time.monotonic()
-        async with clients.calling(f"mllm {self.name}"):
+        async with clients.calling(self._label):
             answer = await clients.ask_any(self._stub.PredictEmotion, self._parts(message), clients.options(timeout_s))
         latency_s = time.monotonic() - started_s
         card = answer.card if answer.HasField("card") else None
@@ -138,7 +146,7 @@ class MllmVoter:
             for piece in chunks(audio):
                 yield pb.TranscribeRequest(audio=piece)
 
-        async with clients.calling(f"mllm {self.name}, which transcribes"):
+        async with clients.calling(f"{self._label}, which transcribes"):
             return await clients.ask_any(self._stub.Transcribe, parts(), clients.options(TRANSCRIBE_TIMEOUT_S))
 
     async def write_reply(self, request: pb.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
@@ -147,7 +155,7 @@ class MllmVoter:
         Raises:
             ServiceError: It cannot be reached, or cannot write.
         """
-        async with clients.calling(f"mllm {self.name}, which writes the replies"):
+        async with clients.calling(f"{self._label}, which writes the replies"):
             call = self._stub.WriteReply(request, **clients.options(REPLY_TIMEOUT_S))
             async with aclosing(clients.responses(call)) as parts:
                 async for part in parts:
@@ -163,11 +171,11 @@ class MllmVoter:
             return self._other_wheel(answer.card)
         levels = {model.card.digest: model.level for model in self._models()}
         problem = problem_of(answer, levels.get(answer.card.digest, pb.LEVEL_UNSPECIFIED), self._wheel)
-        return problem and f"mllm {self.name}: {problem}"
+        return problem and f"{self._label}: {problem}"
 
     def _other_wheel(self, card: common.ModelCard) -> str:
         return (
-            f"mllm {self.name} uses emotion wheel {card.ontology_hash[:12]}, the panel"
+            f"{self._label} uses emotion wheel {card.ontology_hash[:12]}, the panel"
             f" {self._wheel.digest[:12]}; deploy the same version of both"
         )
 

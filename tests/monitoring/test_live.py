@@ -131,7 +131,7 @@ def test_no_alert_fires_while_all_is_well_and_one_does_when_a_voter_is_killed(wa
         voter.send_signal(signal.SIGKILL)
         voter.wait()
         # Whether its replicas are ready, and what becomes of its votes: each alone would do.
-        failed = 'e3rg_panel_votes_total{voter="text", status="failed"}'
+        failed = 'e3rg_panel_votes_total{voter="text", variant="default", status="failed"}'
         prometheus.wait_until(lambda: bool(prometheus.query(failed)))
         prometheus.wait_until(lambda: bool(watched.alert("E3rgVoterFails", voter="text", component="mllm-text")))
         alert = watched.alert("E3rgVoterFails", voter="text")

@@ -14,6 +14,10 @@ def metric(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(f"e3rg_panel_{name}", labels) or 0.0
 
 
+def of(voter: str, **labels: str) -> dict[str, str]:
+    return {"voter": voter, "variant": "default", **labels}
+
+
 class Counted:
     """How much a metric grows within the block."""
 
@@ -55,19 +59,19 @@ async def test_what_becomes_of_a_voter_is_counted_even_when_nothing_is_decided(w
     with pytest.raises(NotReady):
         await ask(wheel, *seats, quorum=2)
     for status in ("voted", "late", "failed", "abstained"):
-        assert metric("votes_total", voter=f"m-{status}", status=status) == 1
-        assert metric("vote_seconds_count", voter=f"m-{status}", status=status) == 1
+        assert metric("votes_total", **of(f"m-{status}", status=status)) == 1
+        assert metric("vote_seconds_count", **of(f"m-{status}", status=status)) == 1
 
 
 def test_lateness_counts_from_the_first_answer_and_failures_have_none() -> None:
     fates = {"first": Status.VOTED, "next": Status.ABSTAINED, "lost": Status.LATE, "broken": Status.FAILED}
     votes: list[Vote[str]] = [
-        Vote(f"l-{name}", status, latency_s=latency_s)
+        Vote(f"l-{name}", status, latency_s=latency_s, variant="default")
         for (name, status), latency_s in zip(fates.items(), (1.0, 2.0, 5.0, 4.0), strict=True)
     ]
     observe_votes(votes, {"l-first": 1.5, "l-next": 3.5})
     found = [
-        [metric(f"lateness_seconds_{each}", voter=f"l-{name}", status=status) for each in ("count", "sum")]
+        [metric(f"lateness_seconds_{each}", **of(f"l-{name}", status=status)) for each in ("count", "sum")]
         for name, status in fates.items()
     ]
     assert found == [[1, 0], [1, 2], [1, 3.5], [0, 0]]
@@ -76,5 +80,5 @@ def test_lateness_counts_from_the_first_answer_and_failures_have_none() -> None:
 async def test_a_voter_is_pivotal_when_the_others_would_have_decided_otherwise(wheel: Wheel) -> None:
     said = {"p-a": {"sad": 1.0}, "p-b": {"sad": 0.6, "happy": 0.4}, "p-c": {"furious": 0.9, "sad": 0.1}}
     await ask(wheel, *(seat(name, vote(name, each)) for name, each in said.items()), seat("p-d", abstained("p-d")))
-    found = [metric("pivotal_total", voter=name) for name in (*said, "p-d")]
+    found = [metric("pivotal_total", **of(name)) for name in (*said, "p-d")]
     assert found == [1, 0, 0, 0]  # without a it would be furious

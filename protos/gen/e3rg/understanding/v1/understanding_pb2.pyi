@@ -28,17 +28,19 @@ class GetPanelRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Seat(_message.Message):
-    __slots__ = ("voter", "model", "problem")
+    __slots__ = ("voter", "model", "problem", "variant")
     VOTER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
     voter: str
     model: _mllm_pb2.GetModelResponse
     problem: str
-    def __init__(self, voter: _Optional[str] = ..., model: _Optional[_Union[_mllm_pb2.GetModelResponse, _Mapping]] = ..., problem: _Optional[str] = ...) -> None: ...
+    variant: str
+    def __init__(self, voter: _Optional[str] = ..., model: _Optional[_Union[_mllm_pb2.GetModelResponse, _Mapping]] = ..., problem: _Optional[str] = ..., variant: _Optional[str] = ...) -> None: ...
 
 class GetPanelResponse(_message.Message):
-    __slots__ = ("ontology_hash", "seats", "writer", "transcriber", "quorum", "rule", "weights_version", "deadline_s", "early")
+    __slots__ = ("ontology_hash", "seats", "writer", "transcriber", "quorum", "rule", "weights_version", "deadline_s", "early", "writers")
     ONTOLOGY_HASH_FIELD_NUMBER: _ClassVar[int]
     SEATS_FIELD_NUMBER: _ClassVar[int]
     WRITER_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +50,7 @@ class GetPanelResponse(_message.Message):
     WEIGHTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     EARLY_FIELD_NUMBER: _ClassVar[int]
+    WRITERS_FIELD_NUMBER: _ClassVar[int]
     ontology_hash: str
     seats: _containers.RepeatedCompositeFieldContainer[Seat]
     writer: str
@@ -57,7 +60,8 @@ class GetPanelResponse(_message.Message):
     weights_version: str
     deadline_s: float
     early: bool
-    def __init__(self, ontology_hash: _Optional[str] = ..., seats: _Optional[_Iterable[_Union[Seat, _Mapping]]] = ..., writer: _Optional[str] = ..., transcriber: _Optional[str] = ..., quorum: _Optional[int] = ..., rule: _Optional[str] = ..., weights_version: _Optional[str] = ..., deadline_s: _Optional[float] = ..., early: bool = ...) -> None: ...
+    writers: _containers.RepeatedCompositeFieldContainer[Seat]
+    def __init__(self, ontology_hash: _Optional[str] = ..., seats: _Optional[_Iterable[_Union[Seat, _Mapping]]] = ..., writer: _Optional[str] = ..., transcriber: _Optional[str] = ..., quorum: _Optional[int] = ..., rule: _Optional[str] = ..., weights_version: _Optional[str] = ..., deadline_s: _Optional[float] = ..., early: bool = ..., writers: _Optional[_Iterable[_Union[Seat, _Mapping]]] = ...) -> None: ...
 
 class UnderstandHeader(_message.Message):
     __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "ontology_hash", "seed", "variants", "variants_version")
@@ -212,3 +216,33 @@ class WriteReplyResponse(_message.Message):
     record: _mllm_pb2.ReplyRecord
     card: _common_pb2.ModelCard
     def __init__(self, sentence: _Optional[str] = ..., record: _Optional[_Union[_mllm_pb2.ReplyRecord, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
+
+class StageVariant(_message.Message):
+    __slots__ = ("stage", "variant", "address", "needed", "control")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    variant: str
+    address: str
+    needed: bool
+    control: bool
+    def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., address: _Optional[str] = ..., needed: bool = ..., control: bool = ...) -> None: ...
+
+class CheckVariantsRequest(_message.Message):
+    __slots__ = ("variants",)
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    variants: _containers.RepeatedCompositeFieldContainer[StageVariant]
+    def __init__(self, variants: _Optional[_Iterable[_Union[StageVariant, _Mapping]]] = ...) -> None: ...
+
+class CheckVariantsResponse(_message.Message):
+    __slots__ = ("problems", "not_ready", "lost")
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    NOT_READY_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    not_ready: _containers.RepeatedScalarFieldContainer[str]
+    lost: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, problems: _Optional[_Iterable[str]] = ..., not_ready: _Optional[_Iterable[str]] = ..., lost: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -55,6 +55,11 @@ class UnderstandingServiceStub(object):
                 request_serializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.WriteReplyRequest.SerializeToString,
                 response_deserializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.WriteReplyResponse.FromString,
                 _registered_method=True)
+        self.CheckVariants = channel.unary_unary(
+                '/e3rg.understanding.v1.UnderstandingService/CheckVariants',
+                request_serializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.CheckVariantsRequest.SerializeToString,
+                response_deserializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.CheckVariantsResponse.FromString,
+                _registered_method=True)
 
 
 class UnderstandingServiceServicer(object):
@@ -90,7 +95,17 @@ class UnderstandingServiceServicer(object):
         """Has the lead model write the reply, one finished sentence a message, a record last.
 
         Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
+        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+        variant is not in the panel's table, or no replica of it takes calls.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckVariants(self, request, context):
+        """Tells whether the variants of a new table could serve. Waits up to 8 s for their replicas; no turn asks this.
+
+        Errors: INVALID_ARGUMENT when a stage has no control, or a name or an address is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -113,6 +128,11 @@ def add_UnderstandingServiceServicer_to_server(servicer, server):
                     servicer.WriteReply,
                     request_deserializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.WriteReplyRequest.FromString,
                     response_serializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.WriteReplyResponse.SerializeToString,
+            ),
+            'CheckVariants': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckVariants,
+                    request_deserializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.CheckVariantsRequest.FromString,
+                    response_serializer=e3rg_dot_understanding_dot_v1_dot_understanding__pb2.CheckVariantsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -202,6 +222,33 @@ class UnderstandingService(object):
             '/e3rg.understanding.v1.UnderstandingService/WriteReply',
             e3rg_dot_understanding_dot_v1_dot_understanding__pb2.WriteReplyRequest.SerializeToString,
             e3rg_dot_understanding_dot_v1_dot_understanding__pb2.WriteReplyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckVariants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.understanding.v1.UnderstandingService/CheckVariants',
+            e3rg_dot_understanding_dot_v1_dot_understanding__pb2.CheckVariantsRequest.SerializeToString,
+            e3rg_dot_understanding_dot_v1_dot_understanding__pb2.CheckVariantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,7 +53,17 @@ class UnderstandingServiceStub:
     """Has the lead model write the reply, one finished sentence a message, a record last.
 
     Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
+    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+    variant is not in the panel's table, or no replica of it takes calls.
+    """
+
+    CheckVariants: grpc.UnaryUnaryMultiCallable[
+        e3rg.understanding.v1.understanding_pb2.CheckVariantsRequest,
+        e3rg.understanding.v1.understanding_pb2.CheckVariantsResponse,
+    ]
+    """Tells whether the variants of a new table could serve. Waits up to 8 s for their replicas; no turn asks this.
+
+    Errors: INVALID_ARGUMENT when a stage has no control, or a name or an address is none.
     """
 
 class UnderstandingServiceAsyncStub:
@@ -91,7 +101,17 @@ class UnderstandingServiceAsyncStub:
     """Has the lead model write the reply, one finished sentence a message, a record last.
 
     Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
+    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+    variant is not in the panel's table, or no replica of it takes calls.
+    """
+
+    CheckVariants: grpc.aio.UnaryUnaryMultiCallable[
+        e3rg.understanding.v1.understanding_pb2.CheckVariantsRequest,
+        e3rg.understanding.v1.understanding_pb2.CheckVariantsResponse,
+    ]
+    """Tells whether the variants of a new table could serve. Waits up to 8 s for their replicas; no turn asks this.
+
+    Errors: INVALID_ARGUMENT when a stage has no control, or a name or an address is none.
     """
 
 class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
@@ -135,7 +155,19 @@ class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
         """Has the lead model write the reply, one finished sentence a message, a record last.
 
         Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write.
+        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+        variant is not in the panel's table, or no replica of it takes calls.
+        """
+
+    @abc.abstractmethod
+    def CheckVariants(
+        self,
+        request: e3rg.understanding.v1.understanding_pb2.CheckVariantsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.understanding.v1.understanding_pb2.CheckVariantsResponse, collections.abc.Awaitable[e3rg.understanding.v1.understanding_pb2.CheckVariantsResponse]]:
+        """Tells whether the variants of a new table could serve. Waits up to 8 s for their replicas; no turn asks this.
+
+        Errors: INVALID_ARGUMENT when a stage has no control, or a name or an address is none.
         """
 
 def add_UnderstandingServiceServicer_to_server(servicer: UnderstandingServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -293,6 +293,9 @@ class Deployment:
             await self._start(f"tts-{name}", serving_tts(voice, cast.wheel(f"tts-{name}"), cast.waiting_max))
         for name, portrait in cast.variant_portraits.items():
             await self._start(f"video-{name}", serving_video(portrait, cast.wheel(f"video-{name}"), cast.waiting_max))
+        for name, voter in cast.variant_voters.items():
+            served_as = f"mllm-{name}"
+            await self._start(served_as, serving_mllm(served_as, voter, cast.wheel(served_as), cast.waiting_max))
         await self.start_orchestrator(cast)
 
     async def start_orchestrator(self, cast: Cast) -> None:

@@ -1,6 +1,6 @@
 """A panel over real voters with fake models, served, and messages to it."""
 
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING
 from typing import cast as typed
 
@@ -12,6 +12,7 @@ from e3rg.understanding.v1 import understanding_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2_grpc
 from tests.deployment import Cast, serving_mllm, serving_understanding
 from tests.samples import wav
+from tests.serving import Served
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
@@ -27,22 +28,32 @@ class Panel:
 
     def __init__(self, cast: Cast) -> None:
         self.cast = cast
-        self._stacks = {name: AsyncExitStack() for name in (*cast.voters, "panel")}
+        self.addresses: dict[str, str] = {}
+        """Of all voters, and of the variants of voters that the cast has."""
+        self._stacks: dict[str, AsyncExitStack] = {}
 
     async def start(self) -> "Stub":
-        voters: dict[str, str] = {}
-        for name, voter in self.cast.voters.items():
-            serving = serving_mllm(name, voter, self.cast.wheel(f"mllm {name}"))
-            voters[name] = (await self._stacks[name].enter_async_context(serving)).address
-        served = await self._stacks["panel"].enter_async_context(serving_understanding(self.cast, voters))
+        for name, voter in {**self.cast.voters, **self.cast.variant_voters}.items():
+            served = await self._start(name, serving_mllm(name, voter, self.cast.wheel(f"mllm {name}")))
+            self.addresses[name] = served.address
+        voters = {name: self.addresses[name] for name in self.cast.voters}
+        served = await self._start("panel", serving_understanding(self.cast, voters))
         return typed("Stub", understanding_pb2_grpc.UnderstandingServiceStub(served.channel))
+
+    async def _start(self, name: str, serving_it: AbstractAsyncContextManager[Served]) -> Served:
+        self._stacks[name] = AsyncExitStack()
+        return await self._stacks[name].enter_async_context(serving_it)
 
     async def stop(self, name: str) -> None:
         await self._stacks[name].aclose()
 
     async def stop_all(self) -> None:
-        for stack in reversed(self._stacks.values()):
+        for stack in reversed([*self._stacks.values()]):
             await stack.aclose()
+
+
+def emotion(label: str) -> common.Emotion:
+    return common.Emotion(label=label, intensity=0.5, ontology_hash=WHEEL.digest)
 
 
 def header(

@@ -14,16 +14,13 @@ from tests.deployment import Cast
 from tests.fake_voters import FakeLead, FakeVoter
 from tests.fakes import Gate
 from tests.serving import CallLog, refused
-from tests.understanding_service import INVALID, WHEEL, Panel
+from tests.understanding_service import INVALID, WHEEL, Panel, emotion
 
 if TYPE_CHECKING:
     from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
 
 
 def order(**changes: object) -> pb.WriteReplyRequest:
-    def emotion(label: str) -> common.Emotion:
-        return common.Emotion(label=label, intensity=0.5, ontology_hash=WHEEL.digest)
-
     fields: dict[str, object] = {
         "text": "I lost my job.",
         "user_emotion": emotion("sad"),

@@ -54,13 +54,6 @@ REPLICAS = Gauge("e3rg_replicas", "Replicas of a component that this one calls."
 MODEL_INFO = Gauge(
     "e3rg_model_info", "The model that is served.", ["component", "model", "variant", "name", "digest", "ontology"]
 )
-SHADOW_SECONDS = Histogram(
-    "e3rg_shadow_seconds",
-    "Seconds that a shadow variant worked on its copy.",
-    ["stage", "variant", "outcome"],
-    buckets=BUCKETS_S,
-)
-SHADOW_SKIPPED = Counter("e3rg_shadow_skipped_total", "Copies that a shadow variant did not get.", ["stage", "variant"])
 BUILD_INFO = Gauge("e3rg_build_info", "The version that runs.", ["component", "version"])
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Protocol, TypedDict, TypeVar
 
@@ -67,17 +67,25 @@ def open_channel(target: str, name: str = "", tls: TlsFiles | None = None) -> Ba
     Raises:
         OSError, ValueError: A file of TLS cannot be used.
     """
+    connect, version = connector(target, tls)
+    return BalancedChannel(Replicas(name or target, target, connect, version))
+
+
+def connector(target: str, tls: TlsFiles | None) -> tuple[Callable[[str], grpc.aio.Channel], Callable[[], object]]:
+    """Return what opens a channel to one replica, and what tells a value that changes with the certificates.
+
+    Args:
+        target: Where all replicas are; certificates have to be for its host name.
+        tls: Files for TLS; None for plaintext.
+
+    Raises:
+        OSError, ValueError: A file of TLS cannot be used.
+    """
     if not tls:
-        return BalancedChannel(
-            Replicas(name or target, target, lambda replica: grpc.aio.insecure_channel(replica, _OPTIONS))
-        )
+        return (lambda replica: grpc.aio.insecure_channel(replica, _OPTIONS)), (lambda: None)
     credentials, version = channel_credentials(tls)
     named = [*_OPTIONS, ("grpc.ssl_target_name_override", host_of(target))]
-
-    def connect(replica: str) -> grpc.aio.Channel:
-        return grpc.aio.secure_channel(replica, credentials(), named)
-
-    return BalancedChannel(Replicas(name or target, target, connect, version))
+    return (lambda replica: grpc.aio.secure_channel(replica, credentials(), named)), version
 
 
 def options(timeout_s: float) -> CallOptions:

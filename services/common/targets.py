@@ -25,6 +25,16 @@ def split(target: str) -> tuple[str, str]:
     return "dns", rest
 
 
+async def listed_by(target: str) -> list[str]:
+    """Return the addresses behind a target, as targets of gRPC.
+
+    Raises:
+        OSError: Its name cannot be resolved.
+    """
+    scheme, rest = split(target)
+    return await resolved(rest) if scheme == "dns" else [f"{scheme}:{each}" for each in rest.split(",")]
+
+
 async def resolved(name: str) -> list[str]:
     """Return the addresses of `host:port`, as targets of gRPC.
 

@@ -3,16 +3,15 @@
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from kubernetes import client, config, watch
+from kubernetes import client, watch
 from prometheus_client import Gauge
-from urllib3.exceptions import HTTPError
 
 from services.common.errors import Conflict, NotReady
+from services.common.variants.cluster import AWAY, CALL_TIMEOUT_S, CONFLICT, MANAGER, api_client, reason
 from services.common.variants.live import Source
 
 log = logging.getLogger(__name__)
@@ -23,11 +22,8 @@ WATCH_S = 60
 """The API ends a watch after so long; the next one begins where it ended."""
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 5.0
-_CALL_TIMEOUT_S = (3, 10)
 _WATCH_TIMEOUT_S = (3, WATCH_S + 15)
-_GONE, _CONFLICT = 410, 409
-_MANAGER = "e3rg-gateway"
-_AWAY = (client.ApiException, config.ConfigException, HTTPError, OSError)
+_GONE = 410
 
 
 class ConfigMapTable:
@@ -81,9 +77,9 @@ class ConfigMapTable:
         """
         try:
             return await asyncio.to_thread(self._read)
-        except _AWAY as error:
+        except AWAY as error:
             where = f"ConfigMap {self._namespace}/{self._name}"
-            raise NotReady(f"the table of variants cannot be read from {where}: {_reason(error)}") from error
+            raise NotReady(f"the table of variants cannot be read from {where}: {reason(error)}") from error
 
     async def replace(self, before: str, text: str) -> None:
         """Replace the text, and no other key.
@@ -98,11 +94,11 @@ class ConfigMapTable:
         """
         try:
             await asyncio.to_thread(self._replace, before, text)
-        except _AWAY as error:
-            if getattr(error, "status", None) == _CONFLICT:
+        except AWAY as error:
+            if getattr(error, "status", None) == CONFLICT:
                 raise Conflict("the table of variants was changed meanwhile; look at it and try again") from None
             where = f"ConfigMap {self._namespace}/{self._name}"
-            raise NotReady(f"the table of variants cannot be written to {where}: {_reason(error)}") from error
+            raise NotReady(f"the table of variants cannot be written to {where}: {reason(error)}") from error
 
     async def _read_fallback(self, news: asyncio.Queue[tuple[str, bool]]) -> None:
         if self._fallback:
@@ -110,18 +106,20 @@ class ConfigMapTable:
                 news.put_nowait((text, False))
 
     def _read(self) -> str:
-        held = _api().read_namespaced_config_map(self._name, self._namespace, _request_timeout=_CALL_TIMEOUT_S)
+        held = client.CoreV1Api(api_client()).read_namespaced_config_map(
+            self._name, self._namespace, _request_timeout=CALL_TIMEOUT_S
+        )
         return str((held.data or {}).get(self._key, ""))
 
     def _replace(self, before: str, text: str) -> None:
-        api = _api()
-        held = api.read_namespaced_config_map(self._name, self._namespace, _request_timeout=_CALL_TIMEOUT_S)
+        api = client.CoreV1Api(api_client())
+        held = api.read_namespaced_config_map(self._name, self._namespace, _request_timeout=CALL_TIMEOUT_S)
         if (held.data or {}).get(self._key, "") != before:
             raise Conflict("the table of variants was changed meanwhile; look at it and try again")
         # With its version, the API refuses the patch where somebody was faster.
         change = {"metadata": {"resourceVersion": held.metadata.resource_version}, "data": {self._key: text}}
         api.patch_namespaced_config_map(
-            self._name, self._namespace, change, field_manager=_MANAGER, _request_timeout=_CALL_TIMEOUT_S
+            self._name, self._namespace, change, field_manager=MANAGER, _request_timeout=CALL_TIMEOUT_S
         )
 
 
@@ -149,7 +147,7 @@ class _Watching:
         backoff_s = BACKOFF_FIRST_S
         while not self._stopped.is_set():
             try:
-                api = _api()
+                api = client.CoreV1Api(api_client())
                 version = self._list(api)
                 while not self._stopped.wait(BACKOFF_FIRST_S):
                     version = self._follow(api, version)
@@ -157,13 +155,13 @@ class _Watching:
             except Exception as error:  # A thread that ends would leave the table as it is for ever.
                 # Gone is no failure: the version is too old to go on from, and the list has a fresh one.
                 if getattr(error, "status", None) != _GONE:
-                    self._say(False, _reason(error))
+                    self._say(False, reason(error))
             self._stopped.wait(backoff_s)
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
     def _list(self, api: client.CoreV1Api) -> str:
         """Tell the text as it is; return the version of the list."""
-        listed = api.list_namespaced_config_map(**self._asked, _request_timeout=_CALL_TIMEOUT_S)
+        listed = api.list_namespaced_config_map(**self._asked, _request_timeout=CALL_TIMEOUT_S)
         self._tell(next(((held.data or {}).get(self._key, "") for held in listed.items), ""))
         self._say(True)
         return str(listed.metadata.resource_version)
@@ -196,25 +194,3 @@ class _Watching:
                 "the ConfigMap of variants cannot be watched; the table known last stays",
                 extra={"config_map": self._where, "why": why},
             )
-
-
-def _api() -> client.CoreV1Api:
-    """Return the API of the cluster: of KUBECONFIG where it is set, else by the pod's account.
-
-    Raises:
-        ConfigException: There is neither.
-    """
-    settings = client.Configuration()
-    if path := os.environ.get("KUBECONFIG"):
-        config.load_kube_config(config_file=path, client_configuration=settings)
-    else:
-        config.load_incluster_config(client_configuration=settings)
-    # The loop here is the one that tries again.
-    settings.retries = False
-    return client.CoreV1Api(client.ApiClient(settings))
-
-
-def _reason(error: Exception) -> str:
-    """Return an error in one line, without the answer's headers."""
-    status, reason = getattr(error, "status", None), getattr(error, "reason", None)
-    return f"{status} {reason}" if status else f"{type(error).__name__}: {error}"

@@ -4,9 +4,11 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
+from e3rg.gateway.v1 import gateway_pb2, gateway_pb2_grpc
 from e3rg.orchestrator.v1 import variants_pb2 as pb
 from e3rg.orchestrator.v1 import variants_pb2_grpc
-from orchestrator.variants import messages
+from orchestrator.variants import messages, peers
+from orchestrator.variants.counts import Ledger, Span
 from orchestrator.variants.edits import Author
 from orchestrator.variants.messages import Behind
 from orchestrator.variants.writing import TableWriter
@@ -16,6 +18,7 @@ from services.common.variants.table import dump
 
 BY_CHARS_MAX = 200
 WHY_CHARS_MAX = 500
+SPANS_MAX = 64
 OFF = "variants are not administered at this gateway; set E3RG_ORCHESTRATOR_VARIANT_ADMIN=true"
 
 
@@ -79,3 +82,25 @@ class VariantServicer(variants_pb2_grpc.VariantServiceServicer):
     def _check_admin(self) -> None:
         if not self._admin:
             raise Unsupported(OFF)
+
+
+class GatewayServicer(gateway_pb2_grpc.GatewayServiceServicer):
+    """Tells other gateways the counts of this one.
+
+    Args:
+        ledger: The counts.
+        gateway: Id of this gateway.
+    """
+
+    def __init__(self, ledger: Ledger, gateway: str) -> None:
+        self._ledger, self._gateway = ledger, gateway
+
+    async def GetVariantCounts(
+        self, request: gateway_pb2.GetVariantCountsRequest, context: Any
+    ) -> gateway_pb2.GetVariantCountsResponse:
+        if len(request.spans) > SPANS_MAX:
+            raise InvalidRequest("spans", f"{len(request.spans)} of them; ask for at most {SPANS_MAX}")
+        spans = [Span(each.stage, each.begin_s, each.end_s) for each in request.spans]
+        return gateway_pb2.GetVariantCountsResponse(
+            gateway=self._gateway, spans=[peers.message(self._ledger.counts(span)) for span in spans]
+        )

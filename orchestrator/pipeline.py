@@ -47,6 +47,9 @@ LAST_WORD_S = 0.25
 """Part of it for the time after the last attempt to keep something: `done` comes all the same."""
 
 
+Observe = Callable[[Turn, Sequence[understanding.Vote]], None]
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """Runs turns through the stages."""
@@ -63,6 +66,8 @@ class Pipeline:
     shadows: Shadows = field(default_factory=Shadows)
     to_voice: Callable[[BalancedChannel], Tts] = Tts
     to_face: Callable[[BalancedChannel], Video] = Video
+    observe: Observe = lambda turn, votes: None
+    """Gets each turn when it has ended, with its votes."""
 
     async def respond(
         self,
@@ -142,12 +147,16 @@ class _Story:
         )
         self._shadows = TurnShadows(self._turn, pipeline.shadows)
         self._learned: dict[Chosen, Sequence[Any]] = {}
+        self._votes: Sequence[understanding.Vote] = ()
         self._recaller = Recaller(pipeline.memory, header, self.report)
 
     async def run(self) -> None:
         """Lives through the turn; whatever happens, no stage is left working."""
-        with self.report.turn(self._turn.output):
-            await self._run()
+        try:
+            with self.report.turn(self._turn.output):
+                await self._run()
+        finally:
+            self._pipeline.observe(self._turn, self._votes)
 
     async def _run(self) -> None:
         if self._header.conversation:
@@ -174,6 +183,7 @@ class _Story:
         ready = asyncio.Event()
         searching = turn.start(self._recaller.search(recalling, hearing, ready))
         understood = await hearing
+        self._votes = understood.record.votes
         recalled = await recalling
         await reaching
         ready.set()

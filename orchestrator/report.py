@@ -56,6 +56,7 @@ class Timing:
         model: Name of the back-end.
         variant: Variant of the stage.
         outcome: `ok`, `failed` or `cancelled`.
+        is_refused: Whether it failed for a full queue.
     """
 
     start_s: float
@@ -64,6 +65,7 @@ class Timing:
     model: str = ""
     variant: str = VARIANT
     outcome: str = "ok"
+    is_refused: bool = False
 
 
 class Report:
@@ -75,6 +77,7 @@ class Report:
         took_s: Seconds that each stage took that has ended well.
         outcomes: Work of the stages that have ended, by stage and in order.
         losses: Losses so far, as "stage: loss".
+        outcome: Outcome of the turn, as in its metric; empty while it runs.
     """
 
     def __init__(self) -> None:
@@ -83,6 +86,7 @@ class Report:
         self.took_s: dict[str, float] = {}
         self.outcomes: list[tuple[str, Timing]] = []
         self.losses: list[str] = []
+        self.outcome = ""
         self._work: list[Interval] = []
 
     def tell(self, event: pb.RespondResponse) -> None:
@@ -113,8 +117,8 @@ class Report:
         except asyncio.CancelledError:
             timing.outcome = "cancelled"
             raise
-        except BaseException:
-            timing.outcome = "failed"
+        except BaseException as error:
+            timing.outcome, timing.is_refused = "failed", isinstance(error, errors.Overloaded)
             raise
         finally:
             if fed:
@@ -161,6 +165,7 @@ class Report:
             outcome = "rejected"
             raise
         finally:
+            self.outcome = outcome
             metrics.TURNS_IN_FLIGHT.dec()
             end_s = max(now_s(), self.received_s)
             observe(metrics.TURN_SECONDS.labels(OUTPUTS[output], outcome), end_s - self.received_s)

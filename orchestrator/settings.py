@@ -1,5 +1,7 @@
 """Settings of the orchestrator."""
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -33,6 +35,11 @@ class OrchestratorSettings(VariantSettings):
     """Past turns that are recalled for a new one."""
     variant_admin: bool = False
     """Whether callers may see and change the table of variants, and choose the variants of their turn."""
+    variants_lease: str = Field(default="", pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$")
+    """Lease of the gateway that judges guardrails and steps ramps, in the namespace of `variants_configmap`; empty for
+    that one's name."""
+    peers_address: Address | Literal[""] = ""
+    """Name that lists all gateways, whose counts of turns guardrails and ramps sum up; empty for this one alone."""
 
     @model_validator(mode="after")
     def _deadline_fits(self) -> "OrchestratorSettings":

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 import grpc
 
 import emotions
+from e3rg.gateway.v1 import gateway_pb2, gateway_pb2_grpc
 from e3rg.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc, variants_pb2, variants_pb2_grpc
 from orchestrator.identities import Examiner
 from orchestrator.memories import SERVICES, Memories
@@ -17,6 +18,8 @@ from orchestrator.servicer import OrchestratorServicer
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.stages import Understanding
 from orchestrator.variants.checking import VariantCheck
+from orchestrator.variants.guarding import guarding
+from orchestrator.variants.outcomes import of_turn
 from orchestrator.variants.servicer import VariantServicer
 from services.common import clients, logs, server, start
 from services.common.errors import ServiceError
@@ -27,6 +30,7 @@ from services.common.variants.settings import overlay_of, source_of
 NAMES = (
     orchestrator_pb2.DESCRIPTOR.services_by_name["OrchestratorService"].full_name,
     variants_pb2.DESCRIPTOR.services_by_name["VariantService"].full_name,
+    gateway_pb2.DESCRIPTOR.services_by_name["GatewayService"].full_name,
     *(service.full_name for service in SERVICES),
 )
 
@@ -50,6 +54,7 @@ async def main(started: asyncio.Event) -> None:
         check = VariantCheck(variants, understanding, wheel.digest, lambda: live.current)
         live = LiveTable(source_of(settings), check.check, overlay_of(settings), check.prepare)
         await stack.enter_async_context(live.running())
+        guard, counts = await stack.enter_async_context(guarding(settings, live))
         pipeline = Pipeline(
             understanding=understanding,
             memory=Memory(channels["memory"]),
@@ -60,6 +65,7 @@ async def main(started: asyncio.Event) -> None:
             turn_deadline_max_s=settings.turn_deadline_max_s,
             history_turns=settings.history_turns,
             stage_idle_s=settings.stage_idle_s,
+            observe=lambda turn, votes: guard.observe(of_turn(turn, votes)),
         )
         stack.push_async_callback(pipeline.shadows.close)
         servicer = OrchestratorServicer(pipeline, channels, settings.variant_admin)
@@ -72,6 +78,7 @@ async def main(started: asyncio.Event) -> None:
         def register(grpc_server: grpc.aio.Server) -> None:
             orchestrator_pb2_grpc.add_OrchestratorServiceServicer_to_server(servicer, grpc_server)
             variants_pb2_grpc.add_VariantServiceServicer_to_server(administration, grpc_server)
+            gateway_pb2_grpc.add_GatewayServiceServicer_to_server(counts, grpc_server)
             memories.register(grpc_server)
 
         running = await stack.enter_async_context(server.running(NAMES, "orchestrator", settings))

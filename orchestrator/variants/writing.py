@@ -91,16 +91,19 @@ class TableWriter:
             return self._live.problem or "this gateway has not read the new table yet"
         return ""
 
-    async def roll_back(self, stage: str, variant: str, reason: str, at_s: float) -> None:
+    async def roll_back(self, stage: str, variant: str, reason: str, at_s: float) -> bool:
         """Take a variant back for a guardrail: in the table, or over the one that the chart's values own.
+
+        Returns:
+            Whether it was not taken back before.
 
         Raises:
             ServiceError: See `change`.
         """
         if _parsed(await _read(self._live.source)).owner == "cli":
             author = Author("guardrail", reason, at_s)
-            await self.change(partial(rollback, stage=stage, variant=variant), author)
-            return
+            written = await self.change(partial(rollback, stage=stage, variant=variant), author)
+            return written.summary != NOTHING
         table = self._live.current
         taken_back = RolledBack(
             stage=stage,
@@ -111,13 +114,13 @@ class TableWriter:
             version=table.version,
         )
 
-        async def laid_over(before: str) -> tuple[str, None]:
+        async def laid_over(before: str) -> tuple[str, bool]:
             there = parse_overlay(before).rolled_back
             if any((each.stage, each.variant) == (stage, variant) for each in there):
-                return before, None
-            return dump_overlay(Overlay(rolled_back=(*there, taken_back))), None
+                return before, False
+            return dump_overlay(Overlay(rolled_back=(*there, taken_back))), True
 
-        await self._replaced(self._live.overlay_source, laid_over)
+        return await self._replaced(self._live.overlay_source, laid_over)
 
     async def acknowledge(self, stage: str) -> tuple[RolledBack, ...]:
         """End the rollbacks that lie over the chart's values of a stage; return them.

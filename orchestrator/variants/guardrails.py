@@ -121,21 +121,21 @@ def p95_s(counts: Counts) -> float:
     return 0.0 if bucket is None else bucket_end_s(bucket)
 
 
-def difference_at_least(bad: float, turns: int, bad_there: float, turns_there: int) -> float:
+def difference_at_least(bad: float, turns: int, bad_there: float, turns_there: int, z: float = Z) -> float:
     """Return the lower confidence bound of how much larger the first share is; -1 where one has no turns."""
     if not turns or not turns_there:
         return -1.0
     share, share_there = bad / turns, bad_there / turns_there
-    low, _ = _wilson(share, turns)
-    _, high = _wilson(share_there, turns_there)
+    low, _ = _wilson(share, turns, z)
+    _, high = _wilson(share_there, turns_there, z)
     return share - share_there - math.hypot(share - low, high - share_there)
 
 
-def _wilson(share: float, turns: int) -> tuple[float, float]:
+def _wilson(share: float, turns: int, z: float) -> tuple[float, float]:
     """Return Wilson's score interval of a share."""
-    middle = share + Z * Z / (2 * turns)
-    half = Z * math.sqrt(share * (1 - share) / turns + Z * Z / (4 * turns * turns))
-    whole = 1 + Z * Z / turns
+    middle = share + z * z / (2 * turns)
+    half = z * math.sqrt(share * (1 - share) / turns + z * z / (4 * turns * turns))
+    whole = 1 + z * z / turns
     return (middle - half) / whole, (middle + half) / whole
 
 

@@ -52,6 +52,7 @@ class Election:
         self._lock, self._clock = lock, clock
         self._until_s: float | None = None
         self._problem = ""
+        self._trying = asyncio.Lock()
 
     @property
     def is_elected(self) -> bool:
@@ -60,6 +61,10 @@ class Election:
 
     async def attempt(self) -> None:
         """Try once to be, or to stay, the elected one."""
+        async with self._trying:
+            await self._attempt()
+
+    async def _attempt(self) -> None:
         if not self._lock:
             return
         was, asked_s = self.is_elected, self._clock()
@@ -83,7 +88,8 @@ class Election:
         try:
             yield self
         finally:
-            standing.cancel()
+            async with self._trying:  # A thread that is cut off would take the lock after it was given back.
+                standing.cancel()
             await asyncio.gather(standing, return_exceptions=True)
             self._until_s = None
             ELECTED.set(0)

@@ -1,10 +1,11 @@
-"""A cluster's API over HTTP that holds one ConfigMap: list, watch, read and patch."""
+"""A cluster's API over HTTP that holds one ConfigMap (list, watch, read, patch), Leases and Events."""
 
 import contextlib
 import json
 import queue
 import socket
 import threading
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ contexts: [{{name: fake, context: {{cluster: fake, user: fake}}}}]
 """
 
 
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/avatars/leases"
 _METADATA = {"name": "e3rg-variants", "namespace": "avatars"}
 
 
@@ -31,6 +33,8 @@ class KubernetesApi:
     Attributes:
         requests: Path and query of every request.
         watches: Number of watches that were begun.
+        leases: By name.
+        events: In order.
     """
 
     name = "avatars/e3rg-variants"
@@ -38,6 +42,8 @@ class KubernetesApi:
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.watches = 0
+        self.leases: dict[str, Object] = {}
+        self.events: list[Object] = []
         self._lock = threading.RLock()
         self._version = 100
         self._oldest = 0
@@ -95,7 +101,7 @@ class KubernetesApi:
             self._tell("DELETED", deleted)
 
     def hold_reads(self, number: int) -> None:
-        """Answer reads of the ConfigMap when so many are there, all of the same version."""
+        """Answer reads of an object when so many are there, all of the same version."""
         self._readers = threading.Barrier(number, timeout=60)
 
     def data(self) -> dict[str, str]:
@@ -131,6 +137,27 @@ class KubernetesApi:
                 return None
             self._change(change["data"])
             return self._held
+
+    def lease(self, name: str) -> Object | None:
+        """Return a Lease; None where there is none."""
+        with self._lock:
+            lease = self.leases.get(name)
+        self._readers.wait()
+        return lease
+
+    def put_lease(self, name: str, lease: Object, is_new: bool) -> Object | None:
+        """Create or replace a Lease; return it, or None where somebody was faster."""
+        with self._lock:
+            held = self.leases.get(name)
+            version = held and held["metadata"]["resourceVersion"]
+            if bool(held) == is_new or (held and lease["metadata"]["resourceVersion"] != version):
+                return None
+            for field in ("acquireTime", "renewTime"):
+                datetime.strptime(lease["spec"][field], "%Y-%m-%dT%H:%M:%S.%fZ")
+            self._version += 1
+            metadata = {"name": name, "namespace": "avatars", "resourceVersion": str(self._version)}
+            self.leases[name] = {"metadata": metadata, "spec": lease["spec"]}
+            return self.leases[name]
 
     def watch(self, since: int) -> "queue.Queue[Object | None] | None":
         """Return a stream of changes after a version, which None ends; None when the version is too old."""
@@ -192,7 +219,10 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}
         self.server.api.requests.append(self.path)
-        if url.path != "/api/v1/namespaces/avatars/configmaps":
+        if url.path.startswith(_LEASES):
+            lease = self.server.api.lease(url.path.removeprefix(f"{_LEASES}/"))
+            self._answer(200 if lease else 404, lease or {"reason": "NotFound"})
+        elif url.path != "/api/v1/namespaces/avatars/configmaps":
             held = self.server.api.read() if url.path.endswith("/configmaps/e3rg-variants") else None
             self._answer(200 if held else 404, held or {"reason": "NotFound"})
         elif asked.get("fieldSelector") != "metadata.name=e3rg-variants":
@@ -202,14 +232,32 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(200, self.server.api.list())
 
+    def do_POST(self) -> None:
+        made, path = self._body(), urlsplit(self.path).path
+        if path == _LEASES:
+            lease = self.server.api.put_lease(made["metadata"]["name"], made, is_new=True)
+            self._answer(201 if lease else 409, lease or {"reason": "AlreadyExists"})
+        else:
+            assert path == "/api/v1/namespaces/avatars/events"
+            self.server.api.events.append(made)
+            self._answer(201, made)
+
+    def do_PUT(self) -> None:
+        name = urlsplit(self.path).path.removeprefix(f"{_LEASES}/")
+        lease = self.server.api.put_lease(name, self._body(), is_new=False)
+        self._answer(200 if lease else 409, lease or {"reason": "Conflict"})
+
     def do_PATCH(self) -> None:
         assert "patch+json" in self.headers["Content-Type"]
-        change = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        change = self._body()
         held = self.server.api.merge(change)
         self._answer(200 if held else 409, held or {"reason": "Conflict"})
 
     def log_message(self, *_: object) -> None:
         pass
+
+    def _body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
     def _answer(self, status: int, content: Object) -> None:
         body = json.dumps(content).encode()

@@ -1,5 +1,6 @@
 """Guarding of the variants in one gateway: election, counts and guard together."""
 
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -23,12 +24,12 @@ async def guarding(settings: OrchestratorSettings, live: LiveTable) -> AsyncIter
     Raises:
         OSError, ValueError: A file of TLS cannot be used.
     """
-    ledger = Ledger()
-    peers = Peers(ledger, settings.peers_address, settings.channel_tls)
+    ledger, gateway = Ledger(), secrets.token_hex(8)
+    peers = Peers(ledger, gateway, settings.peers_address, settings.channel_tls)
     async with AsyncExitStack() as stack:
         election = await stack.enter_async_context(Election(lock_of(settings)).running())
         guard = Guard(live, ledger, peers.counts, lambda: election.is_elected, _warner(settings))
-        yield await stack.enter_async_context(guard.running()), GatewayServicer(ledger, peers.gateway)
+        yield await stack.enter_async_context(guard.running()), GatewayServicer(ledger, gateway)
 
 
 def _warner(settings: OrchestratorSettings) -> Callable[[str], None]:

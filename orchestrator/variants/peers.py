@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
@@ -28,19 +27,16 @@ class Peers:
 
     Args:
         ledger: Counts of this gateway.
+        gateway: Id of this gateway, by which it knows its own answer.
         target: Name that lists all gateways; empty for this one alone.
         tls: Files for TLS; None for plaintext.
-
-    Attributes:
-        gateway: Id of this gateway until it restarts.
 
     Raises:
         OSError, ValueError: A file of TLS cannot be used.
     """
 
-    def __init__(self, ledger: Ledger, target: str = "", tls: TlsFiles | None = None) -> None:
-        self.gateway = secrets.token_hex(8)
-        self._ledger, self._target = ledger, target
+    def __init__(self, ledger: Ledger, gateway: str, target: str = "", tls: TlsFiles | None = None) -> None:
+        self._ledger, self._gateway, self._target = ledger, gateway, target
         self._connect, self._reread = clients.connector(target, tls)
         self._away: set[str] = set()
 
@@ -49,7 +45,7 @@ class Peers:
         self._reread()  # A certificate that was rotated counts for the next connection.
         addresses = await self._addresses()
         answers = await asyncio.gather(*(self._ask(address, spans) for address in addresses))
-        told = {answer.gateway: answer for answer in answers if answer and answer.gateway != self.gateway}
+        told = {answer.gateway: answer for answer in answers if answer and answer.gateway != self._gateway}
         for address, answer in zip(addresses, answers, strict=True):
             self._note(address, is_away=answer is None)
         return {

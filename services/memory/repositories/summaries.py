@@ -75,7 +75,8 @@ class Summaries:
             func.sum(said.c.is_degraded).label("degraded_turns"),
         )
         found = select(*pair, phase, *numbers).select_from(said.outerjoin(assignments, is_first))
-        rows = await session.rows(found.group_by(*pair).order_by(*pair))
+        first_s = func.min(said.c.said_at_s)
+        rows = await session.rows(found.group_by(*pair).order_by(said.c.user_id, first_s, said.c.variant))
         mean = (ratings.c.expressiveness + ratings.c.consistency + ratings.c.naturalness) / literal(3.0, Double())
         rated = await _totals(session, said, ratings, literal(""), mean)
         scored = await _totals(session, said, scores, scores.c.name, scores.c.value)
@@ -93,12 +94,12 @@ class Summaries:
 
 
 def _said(wanted: SummaryFilter, ids: Sequence[str]) -> CTE:
-    """Return the turns that are summarised: key, user, variant, conversation, whether degraded, timings."""
+    """Return the turns that are summarised: key, user, variant, conversation, times, whether degraded."""
     variant = variant_of(wanted.stage)
     is_degraded = case((cast(turns.c.degraded, Text) != "[]", 1), else_=0).label("is_degraded")
-    about = conversations.c.user_id, variant.label("variant"), turns.c.conversation_id, is_degraded, turns.c.timings_s
+    told = turns.c.conversation_id, turns.c.said_at_s, turns.c.timings_s
     found = (
-        select(turns.c.pk, *about)
+        select(turns.c.pk, conversations.c.user_id, variant.label("variant"), *told, is_degraded)
         .select_from(turns.join(conversations).join(identities))
         .where(conversations.c.user_id.in_(ids), variant.is_not(None), is_said(wanted.from_s, wanted.until_s))
         .where(identities.c.name.is_not(None))  # What an import has brought so far is not there yet.

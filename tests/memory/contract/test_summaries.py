@@ -177,6 +177,18 @@ async def test_the_turns_of_an_experiment_are_summed_up_by_user_and_variant_over
     bob = [each for each in found if each.variants_seen == 2]
     assert len({each.user for each in bob}) == 1
     assert {each.phase for each in bob} == {1}
+    # In the order of exposure.
+    assert [each.variant for each in bob] == ["a", "b"]
+
+
+async def test_the_variants_of_a_user_come_in_the_order_in_which_they_served_first(embedded: Stack) -> None:
+    clock = Clock(START_S)
+    async with serving(embedded.settings(), clock=clock) as stubs:
+        await stubs.add(parts(header()))
+        for number, variant in enumerate("bcab", 1):
+            clock.now_s += 60
+            await keep(stubs, Said(number, "bob", variant))
+        assert [each.variant for each in await summarised(stubs)] == ["b", "c", "a"]
 
 
 async def test_without_an_experiment_all_turns_with_a_variant_of_the_stage_are_summed_up(stubs: Stubs) -> None:

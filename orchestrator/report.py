@@ -16,6 +16,8 @@ from services.common.clock import now_s
 from services.common.metrics import VARIANT, observe
 
 OUTPUTS = dict(zip((pb.OUTPUT_TEXT, pb.OUTPUT_AUDIO, pb.OUTPUT_VIDEO), metrics.OUTPUTS, strict=True))
+FIRST_SOUND = "first_sound"
+"""Name of the wait for the first sound among the times of a turn."""
 REJECTED = (errors.InvalidRequest, errors.NotFound, errors.FailedPrecondition)
 """Errors that the caller can mend."""
 
@@ -74,7 +76,7 @@ class Report:
     Attributes:
         events: What the caller gets.
         received_s: When the request had come whole: the times in events count from here.
-        took_s: Seconds that each stage took that has ended well.
+        took_s: Seconds that each stage took that has ended well, and in the end the wait for the first sound.
         outcomes: Work of the stages that have ended, by stage and in order.
         losses: Losses so far, as "stage: loss".
         outcome: Outcome of the turn, as in its metric; empty while it runs.
@@ -184,6 +186,8 @@ class Report:
         ):
             if first_s:
                 observe(histogram, first_s - self.received_s)
+        if first_sound_s:
+            self.took_s[FIRST_SOUND] = first_sound_s - self.received_s
         self._tell_time("turn", self.received_s, 0.0, now_s())
 
     def degrade(self, stage: str, loss: Loss, reason: str) -> None:

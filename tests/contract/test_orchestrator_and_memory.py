@@ -71,9 +71,8 @@ async def test_a_whole_turn_is_kept_with_its_record_and_its_clips(door: Door) ->
         turn.delivery.face_class,
     )
     assert kept.delivery.face_class
-    assert kept.timings_s == pytest.approx(
-        {stage: timing.end_s - timing.start_s for stage, timing in turn.timings.items()}
-    )
+    stages = {stage: timing.end_s - timing.start_s for stage, timing in turn.timings.items()}
+    assert kept.timings_s == pytest.approx(stages | {"first_sound": turn.timings["speech"].first_s})
     assert {"speech", "video", "remember", "keep_clips"} <= kept.timings_s.keys()
     assert [clip.kind for clip in kept.clips] == [memory.CLIP_KIND_SPEECH, memory.CLIP_KIND_VIDEO]
     request = memory.GetClipRequest(**TALK, turn=turn.done.turn, kind=memory.CLIP_KIND_VIDEO)

@@ -240,8 +240,11 @@ async def test_a_turn_is_kept_with_how_its_emotion_was_delivered(
     ("fields", "last"),
     [
         ({"output": TEXT}, {"remember", "turn"}),
-        ({"output": AUDIO}, {"remember", "speech", "keep_derived", "turn"}),
-        ({"keep_clips": True}, {"remember", "speech", "video", "keep_derived", "keep_clips", "turn"}),
+        ({"output": AUDIO}, {"remember", "speech", "keep_derived", "turn", "first_sound"}),
+        (
+            {"keep_clips": True},
+            {"remember", "speech", "video", "keep_derived", "keep_clips", "turn", "first_sound"},
+        ),
     ],
 )
 async def test_a_turn_that_is_over_is_kept_with_the_times_of_all_its_stages(
@@ -250,6 +253,8 @@ async def test_a_turn_that_is_over_is_kept_with_the_times_of_all_its_stages(
     turn = await respond(stub, header(conversation="talk", **fields))
     (kept,) = cast.memory.turns["default", "ada", "(talk)"]
     told = {stage: timing.end_s - timing.start_s for stage, timing in turn.timings.items()}
+    if "speech" in told:
+        told["first_sound"] = turn.timings["speech"].first_s
     assert kept.timings_s == pytest.approx(told)
     assert kept.timings_s.keys() == {"recall", "decode", "vote", "search", "reply"} | last
     assert turn.degraded == []

@@ -13,12 +13,11 @@ from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from orchestrator.memory import Memory
 from orchestrator.report import Loss, Report
-from orchestrator.routing import VOTER
+from orchestrator.routing import VOTER, Routing
 from services.common.clock import now_s
 from services.common.errors import DeadlineExceeded, NotReady, Overloaded, ServiceError
 from services.common.metrics import VARIANT
 from services.common.variants.choosing import Chosen
-from services.common.variants.table import Table
 
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 1.0
 """Pauses before a memory that cannot keep something now is asked again."""
@@ -238,7 +237,7 @@ class ServedBy:
 
 
 def served_by(
-    table: Table,
+    routing: Routing,
     understood: understanding.UnderstandResponse,
     chosen: Mapping[str, Chosen],
     served: Mapping[str, pb.Served],
@@ -246,7 +245,7 @@ def served_by(
     """Return who serves a turn, as far as that is known.
 
     Args:
-        table: The table of the turn.
+        routing: Choices of the turn.
         understood: Names the voters, and the card of each.
         chosen: Variants that were chosen.
         served: Those that have told their card.
@@ -254,10 +253,11 @@ def served_by(
     votes = {f"{VOTER}{vote.voter}": vote for vote in understood.record.votes if vote.HasField("card")}
     cards = {stage: vote.card for stage, vote in votes.items()} | {stage: each.card for stage, each in served.items()}
     variants = {stage: vote.variant or VARIANT for stage, vote in votes.items()}
-    trial = table.experiment
+    variants |= {stage: each.variant for stage, each in chosen.items()}
+    trial = routing.trial(chosen, variants)
     return ServedBy(
         models={stage: f"{card.backend} {card.digest[:DIGEST_CHARS]}" for stage, card in cards.items()},
-        variants=variants | {stage: each.variant for stage, each in chosen.items()},
+        variants=variants,
         experiment=trial.id if trial else "",
         phase=trial.phase if trial else 0,
     )

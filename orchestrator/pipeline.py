@@ -278,7 +278,7 @@ class _Story:
 
     def _served_by(self, understood: understanding.UnderstandResponse) -> ServedBy:
         turn = self._turn
-        return served_by(turn.routing.table, understood, turn.chosen, turn.served)
+        return served_by(turn.routing, understood, turn.chosen, turn.served)
 
     def _face(self) -> video.GetModelResponse:
         return next(iter(self._models(VIDEO)), video.GetModelResponse())

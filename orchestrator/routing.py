@@ -13,7 +13,7 @@ from services.common.channels import BalancedChannel
 from services.common.errors import InvalidRequest, NotReady
 from services.common.variants.channels import VariantChannels
 from services.common.variants.choosing import Chosen, Reason, UnknownVariant, choose, shadows
-from services.common.variants.table import Table
+from services.common.variants.table import Experiment, Table
 
 WRITER, TTS, VIDEO = "writer", "tts", "video"
 PINNED = (WRITER, TTS, VIDEO)
@@ -117,6 +117,22 @@ class Routing:
     def experiment(self) -> str:
         """Id of the experiment that runs; empty for none."""
         return self.table.experiment.id if self.table.experiment else ""
+
+    def trial(self, chosen: Mapping[str, Chosen], variants: Mapping[str, str]) -> Experiment | None:
+        """Return the experiment that the turn belongs to.
+
+        None where its stage did not serve, for a tester's choice, and in a conversation that goes on with its variant
+        from before its user was assigned: nobody drew that by lot.
+
+        Args:
+            chosen: Variants that were chosen.
+            variants: Variants that served.
+        """
+        experiment = self.table.experiment
+        if not experiment or experiment.stage not in variants or experiment.stage in self.overrides:
+            return None
+        is_pinned = experiment.stage in chosen and chosen[experiment.stage].reason is Reason.PINNED
+        return None if is_pinned and experiment.stage not in self._assigned else experiment
 
     @property
     def _key(self) -> str:

@@ -6,6 +6,9 @@ from itertools import islice
 
 from orchestrator.comparison.summaries import Tally
 
+SCORES = ("hit", "agrees-text", "agrees-voice", "agrees-face")
+"""Names of the scores that `benchmarks.scoring` keeps with turns."""
+
 # Chinese and Japanese write no spaces: each of their characters is a token.
 _CHARACTER = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_CHARACTER}]|[^\W{_CHARACTER}]+(?:['\u2019][^\W{_CHARACTER}]+)*")

@@ -34,10 +34,9 @@ class UserSummary:
         variant: Variant that served these turns.
         phase: Index of the experiment's phase in which the user was first exposed.
         variants_seen: All variants that served this user, in the order of exposure. More than one excludes the user.
-        turns: Turns, failed ones included.
+        turns: Turns that were kept; failed ones are not.
         conversations: Conversations that these turns belong to.
         degraded_turns: Turns in which a stage was replaced or left out.
-        failed_turns: Turns that ended in an error.
         rating: Ratings that the user gave.
         first_sound_s: Seconds until the first sound.
         scores: Automatic scores by name. In each, higher is better.
@@ -50,7 +49,6 @@ class UserSummary:
     turns: int
     conversations: int
     degraded_turns: int = 0
-    failed_turns: int = 0
     rating: Tally = Tally()
     first_sound_s: Tally = Tally()
     scores: Mapping[str, Tally] = field(default_factory=dict)
@@ -131,9 +129,9 @@ _TURN_METRICS = (
     Metric("rating", True, lambda user: user.rating.mean),
     Metric("first_sound_s", False, lambda user: user.first_sound_s.mean),
     Metric("degraded_share", False, lambda user: Tally(user.degraded_turns, user.turns).mean),
-    Metric("failed_share", False, lambda user: Tally(user.failed_turns, user.turns).mean),
 )
 """Metrics that need no score."""
+TURN_METRICS = tuple(metric.name for metric in _TURN_METRICS)
 
 
 def metrics(users: Iterable[UserSummary], primary: str) -> tuple[Metric, ...]:

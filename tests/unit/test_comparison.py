@@ -103,10 +103,10 @@ def test_only_the_primary_metric_decides() -> None:
     assert primary(compare(users, replace(EXPERIMENT, primary="hit"))).text == "better"
 
 
-def test_degraded_and_failed_turns_are_shares_of_a_users_turns() -> None:
-    users = [user("a", turns=4, degraded_turns=1, failed_turns=2), user("a", turns=2)]
+def test_degraded_turns_are_a_share_of_a_users_turns() -> None:
+    users = [user("a", turns=4, degraded_turns=1), user("a", turns=2)]
     means = compare(users, EXPERIMENT).variants[0].means
-    assert (value(means["degraded_share"]), value(means["failed_share"])) == (0.125, 0.25)
+    assert value(means["degraded_share"]) == 0.125
 
 
 def test_a_sample_ratio_mismatch_withholds_the_verdict() -> None:

@@ -21,6 +21,7 @@ from orchestrator.variants.checking import VariantCheck
 from orchestrator.variants.guarding import guarding
 from orchestrator.variants.outcomes import of_turn
 from orchestrator.variants.servicer import VariantServicer
+from orchestrator.variants.trials import Trials
 from services.common import clients, logs, server, start
 from services.common.errors import ServiceError
 from services.common.variants.channels import VariantChannels
@@ -71,7 +72,11 @@ async def main(started: asyncio.Event) -> None:
         servicer = OrchestratorServicer(pipeline, channels, settings.variant_admin)
         names = {*PINNED}
         administration = VariantServicer(
-            live, lambda: names, lambda stage, name: check.behind(live.current, stage, name), settings.variant_admin
+            live,
+            lambda: names,
+            lambda stage, name: check.behind(live.current, stage, name),
+            settings.variant_admin,
+            Trials(channels["memory"]),
         )
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
 

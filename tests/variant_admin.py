@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import grpc
+
 from e3rg.orchestrator.v1 import variants_pb2_grpc
 from orchestrator.variants.messages import Behind
 from orchestrator.variants.servicer import VariantServicer
+from orchestrator.variants.trials import Trials
 from orchestrator.variants.writing import TableWriter
 from services.common.errors import NotReady
 from services.common.variants.files import TableFile
 from services.common.variants.live import LiveTable
 from services.common.variants.table import State, Table, dump, parse
 from tests.fakes import PATIENCE_S
-from tests.serving import serving
+from tests.ports import HeldPort
+from tests.serving import plain_channel, serving
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.variants_pb2_grpc import VariantServiceAsyncStub as Stub
@@ -69,8 +73,10 @@ async def until(live: LiveTable, is_so: Callable[[LiveTable], bool]) -> None:
 
 
 @asynccontextmanager
-async def gateway(path: Path, admin: bool = True, configured: bool = True) -> AsyncIterator[Gateway]:
-    """Serve a gateway over a file of variants."""
+async def gateway(
+    path: Path, admin: bool = True, configured: bool = True, memory: grpc.aio.Channel | None = None
+) -> AsyncIterator[Gateway]:
+    """Serve a gateway over a file of variants; without a memory, it is away."""
     gone: set[str] = set()
 
     async def check(table: Table) -> None:
@@ -83,7 +89,9 @@ async def gateway(path: Path, admin: bool = True, configured: bool = True) -> As
     beside = TableFile(path.with_name(f"{path.name}.overlay")) if configured else None
     async with AsyncExitStack() as stack:
         live = await stack.enter_async_context(LiveTable(source, check, beside).running())
-        servicer = VariantServicer(live, lambda: STAGES, _behind, admin)
+        away = plain_channel(f"127.0.0.1:{stack.enter_context(HeldPort()).number}")
+        channel = memory or await stack.enter_async_context(away)
+        servicer = VariantServicer(live, lambda: STAGES, _behind, admin, Trials(channel))
         served = await stack.enter_async_context(
             serving(SERVICE, lambda server: variants_pb2_grpc.add_VariantServiceServicer_to_server(servicer, server))
         )

@@ -19,9 +19,12 @@ def written(before: Table, after: Table) -> str:
     guardrails = {name: each for name, each in content.get("guardrails", {}).items() if name in different}
     # The control is named even where it has the default's name: a reader shall see it.
     stages = {name: {"control": after.stage(name).control} | content["stages"][name] for name in different}
-    return (
-        "\n".join(_lines({"variants": {"stages": stages} | ({"guardrails": guardrails} if guardrails else {})})) + "\n"
-    )
+    values = {"stages": stages, "guardrails": guardrails}
+    if before.experiment != after.experiment:
+        trial = after.experiment
+        values["experiment"] = trial.model_dump(mode="json", exclude_defaults=True) if trial else {}
+    written = {name: each for name, each in values.items() if each or name == "experiment"}
+    return "\n".join(_lines({"variants": written})) + "\n"
 
 
 def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:

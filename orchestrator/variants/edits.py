@@ -216,7 +216,7 @@ def with_variants(table: Table, stage: str, variants: Mapping[str, Variant], con
     ramp = table.ramp
     if ramp and ramp.stage == stage:
         serves = ramp.variant in after.variants and after.variants[ramp.variant].state is State.SERVING
-        if not serves or after.control != before.control or _weights(after) != _weights(before):
+        if not serves or after.control != before.control or weights_of(after) != weights_of(before):
             ramp = None
     stages = table.stages if after == before else table.stages | {stage: after}
     return table.model_copy(update={"stages": stages, "ramp": ramp})
@@ -228,7 +228,8 @@ def _weighted(variant: Variant, weight: float) -> Variant:
     return variant.model_copy(update={"weight": float(weight), "state": state})
 
 
-def _weights(stage: Stage) -> dict[str, float]:
+def weights_of(stage: Stage) -> dict[str, float]:
+    """Return the weights of the variants that get new conversations."""
     return {name: variant.weight for name, variant in stage.variants.items() if variant.weight}
 
 
@@ -237,7 +238,7 @@ def _experiment(before: Table, after: Table) -> Experiment | None:
     experiment = after.experiment
     if not experiment or not before.experiment or experiment.id != before.experiment.id:
         return experiment
-    old, new = (_weights(table.stages.get(experiment.stage, ALONE)) for table in (before, after))
+    old, new = (weights_of(table.stages.get(experiment.stage, ALONE)) for table in (before, after))
     if old == new:
         return experiment
     phases = (*(experiment.phases or (old,)), new)

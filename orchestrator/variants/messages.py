@@ -1,11 +1,12 @@
 """Messages of the variants' contract, from and to the table."""
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from e3rg.orchestrator.v1 import variants_pb2 as pb
-from orchestrator.variants import edits, ramps
+from orchestrator.variants import edits, experiments, ramps
 from orchestrator.variants.edits import Edit
 from services.common.errors import InvalidRequest
 from services.common.variants.overlay import RolledBack
@@ -49,10 +50,26 @@ def edit(request: pb.ChangeVariantsRequest, at_s: float) -> Edit:
         return partial(
             edits.set_guardrail, stage=request.guardrail.stage, limits=limits if request.guardrail.on else None
         )
+    if kind == "start":
+        return _start(request.start, at_s)
     if kind not in _EDITS:
         raise InvalidRequest("change", "missing, or no change of the table; name one")
     wanted = getattr(request, kind)
     return partial(_EDITS[kind], **{field.name: getattr(wanted, field.name) for field in wanted.DESCRIPTOR.fields})
+
+
+def _start(asked: pb.StartExperiment, at_s: float) -> Edit:
+    return partial(
+        experiments.start,
+        id=asked.id,
+        stage=asked.stage,
+        hypothesis=asked.hypothesis,
+        primary=asked.primary,
+        users_min=asked.users_min if asked.HasField("users_min") else experiments.USERS_MIN,
+        # Its users are not those who stood together in an experiment before.
+        salt=secrets.token_hex(16),
+        at_s=at_s,
+    )
 
 
 def _ramp(ramp: pb.StartRamp, at_s: float) -> Edit:

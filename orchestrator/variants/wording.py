@@ -14,7 +14,7 @@ def summary(before: Table, after: Table) -> str:
         for name in sorted({*before.stages, *after.stages, *before.guardrails, *after.guardrails})
         if (parts := [*_stage(before.stage(name), after.stage(name)), *_guardrail(before, after, name)])
     ]
-    return "; ".join([*parts, *_ramp(before, after)]) or NOTHING
+    return "; ".join([*parts, *_ramp(before, after), *_experiment(before, after)]) or NOTHING
 
 
 def _stage(before: Stage, after: Stage) -> Iterator[str]:
@@ -67,3 +67,12 @@ def _ramp(before: Table, after: Table) -> Iterator[str]:
         variant = after.stage(old.stage).variants.get(old.variant)
         is_over = variant and old.weights == (variant.weight,)
         yield f"ramp of {old.variant} {'has ended' if is_over else 'stopped'}"
+
+
+def _experiment(before: Table, after: Table) -> Iterator[str]:
+    old, new = before.experiment, after.experiment
+    if new and (not old or new.id != old.id):
+        yield f"experiment {new.id} of {new.stage} started: {new.primary} decides, with {new.users_min} users a variant"
+    elif old and not new:
+        result = after.ended[-1].result if after.ended else ""
+        yield f"experiment {old.id} ended{f': {result}' if result else ''}"

@@ -75,7 +75,7 @@ def test_an_unknown_variant_is_refused_with_those_that_there_are() -> None:
 def test_an_experiment_splits_its_stage_by_its_own_salt() -> None:
     split = table(default=50, b=50)
     trial = Experiment(
-        id="e1", stage="tts", hypothesis="", primary="rating", users_min=10, salt="another salt", started_at_s=0.0
+        id="e1", stage="tts", hypothesis="", primary="rating", users_min=20, salt="another salt", started_at_s=0.0
     )
     during = split.model_copy(update={"experiment": trial})
     moved = sum(

@@ -303,7 +303,7 @@ def test_a_guardrail_has_defaults_and_goes_again() -> None:
 
 def test_each_change_of_the_weights_begins_a_phase_of_the_experiment() -> None:
     experiment = Experiment(
-        id="voices", stage="tts", hypothesis="", primary="rating", users_min=2, salt="salt-of-it", started_at_s=0
+        id="voices", stage="tts", hypothesis="", primary="rating", users_min=20, salt="salt-of-it", started_at_s=0
     )
     before = split(90, 10).model_copy(update={"experiment": experiment})
     for edit in (

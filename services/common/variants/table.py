@@ -15,6 +15,10 @@ from services.common.metrics import VARIANT
 SHARE = 100
 """Sum of the weights of a stage: they are percent."""
 HISTORY_MAX = 50
+ENDED_MAX = 20
+"""Experiments that are remembered after their end."""
+USERS_MIN_LEAST = 20
+"""Fewer users say too little of a variance to compare anything."""
 NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
@@ -109,16 +113,22 @@ class Experiment(Frozen):
     id: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
     stage: Name
     hypothesis: Text
-    primary: Name
+    primary: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
     """Name of the metric that decides."""
-    users_min: Annotated[int, Field(ge=2)]
+    users_min: Annotated[int, Field(ge=USERS_MIN_LEAST)]
     """Users of each variant before anything is decided."""
+    control: Name = VARIANT
+    """Variant that the others are compared with, whichever is the stage's control later."""
     salt: Annotated[str, StringConstraints(min_length=8, max_length=64)]
     phase: Annotated[int, Field(ge=1)] = 1
     """Each change of the stage's weights begins one."""
     started_at_s: float
     phases: tuple[dict[Name, Percent], ...] = ()
     """Weights of each phase, the first one first."""
+    ended_at_s: float = 0.0
+    """Unix time; 0 while it runs."""
+    result: Text = ""
+    """Outcome in words when it ended: it stays when users are erased."""
 
 
 class Change(Frozen):
@@ -148,6 +158,9 @@ class Table(Frozen):
     """By stage; one without has none."""
     ramp: Ramp | None = None
     experiment: Experiment | None = None
+    """The one that runs."""
+    ended: Annotated[tuple[Experiment, ...], Field(max_length=ENDED_MAX)] = ()
+    """Those that ran before, the newest last."""
     history: Annotated[tuple[Change, ...], Field(max_length=HISTORY_MAX)] = ()
     """The newest change last."""
 

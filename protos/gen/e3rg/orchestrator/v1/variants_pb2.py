@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#e3rg/orchestrator/v1/variants.proto\x12\x14\x65\x33rg.orchestrator.v1\"\x14\n\x12GetVariantsRequest\"\x91\x01\n\x07Variant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06weight\x18\x03 \x01(\x01\x12\x0e\n\x06shadow\x18\x04 \x01(\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12\x10\n\x08replicas\x18\x06 \x01(\r\x12\x16\n\x0ereplicas_ready\x18\x07 \x01(\r\x12\x0e\n\x06models\x18\x08 \x03(\t\"^\n\x0cVariantStage\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontrol\x18\x02 \x01(\t\x12/\n\x08variants\x18\x03 \x03(\x0b\x32\x1d.e3rg.orchestrator.v1.Variant\"X\n\rVariantChange\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0c\n\x04\x61t_s\x18\x02 \x01(\x01\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x0f\n\x07summary\x18\x05 \x01(\t\"n\n\x04Ramp\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0f\n\x07\x65very_s\x18\x04 \x01(\x01\x12\x11\n\tturns_min\x18\x05 \x01(\r\x12\x11\n\tnext_at_s\x18\x06 \x01(\x01\"Q\n\x11GuardrailRollback\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04\x61t_s\x18\x04 \x01(\x01\"\xe2\x02\n\x13GetVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x32\n\x06stages\x18\x03 \x03(\x0b\x32\".e3rg.orchestrator.v1.VariantStage\x12\x34\n\x07history\x18\x04 \x03(\x0b\x32#.e3rg.orchestrator.v1.VariantChange\x12\x0f\n\x07problem\x18\x05 \x01(\t\x12\x12\n\ntable_json\x18\x06 \x01(\t\x12(\n\x04ramp\x18\x07 \x01(\x0b\x32\x1a.e3rg.orchestrator.v1.Ramp\x12\x36\n\nguardrails\x18\x08 \x03(\x0b\x32\".e3rg.orchestrator.v1.SetGuardrail\x12:\n\trollbacks\x18\t \x03(\x0b\x32\'.e3rg.orchestrator.v1.GuardrailRollback\"=\n\nPutVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"/\n\rRemoveVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"\x8b\x01\n\nSetWeights\x12\r\n\x05stage\x18\x01 \x01(\t\x12>\n\x07weights\x18\x02 \x03(\x0b\x32-.e3rg.orchestrator.v1.SetWeights.WeightsEntry\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"9\n\x08SetState\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\")\n\x07Promote\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"*\n\x08Rollback\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\":\n\tSetShadow\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05share\x18\x03 \x01(\x01\"s\n\tStartRamp\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0f\n\x07\x65very_s\x18\x04 \x01(\x01\x12\x16\n\tturns_min\x18\x05 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_turns_min\"\x9d\x02\n\x0cSetGuardrail\x12\r\n\x05stage\x18\x01 \x01(\t\x12\n\n\x02on\x18\x02 \x01(\x08\x12\x15\n\x08window_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\tturns_min\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x1d\n\x10\x66\x61iled_share_max\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x1f\n\x12\x64\x65graded_share_max\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\"\n\x15\x66irst_chunk_ratio_max\x18\x07 \x01(\x01H\x04\x88\x01\x01\x42\x0b\n\t_window_sB\x0c\n\n_turns_minB\x13\n\x11_failed_share_maxB\x15\n\x13_degraded_share_maxB\x18\n\x16_first_chunk_ratio_max\"$\n\x13\x41\x63knowledgeRollback\x12\r\n\x05stage\x18\x01 \x01(\t\"\xe3\x04\n\x15\x43hangeVariantsRequest\x12/\n\x03put\x18\x01 \x01(\x0b\x32 .e3rg.orchestrator.v1.PutVariantH\x00\x12\x35\n\x06remove\x18\x02 \x01(\x0b\x32#.e3rg.orchestrator.v1.RemoveVariantH\x00\x12/\n\x03set\x18\x03 \x01(\x0b\x32 .e3rg.orchestrator.v1.SetWeightsH\x00\x12/\n\x05state\x18\x04 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.SetStateH\x00\x12\x30\n\x07promote\x18\x05 \x01(\x0b\x32\x1d.e3rg.orchestrator.v1.PromoteH\x00\x12\x32\n\x08rollback\x18\x06 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.RollbackH\x00\x12\x31\n\x06shadow\x18\x07 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.SetShadowH\x00\x12/\n\x04ramp\x18\x08 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.StartRampH\x00\x12\x37\n\tguardrail\x18\t \x01(\x0b\x32\".e3rg.orchestrator.v1.SetGuardrailH\x00\x12@\n\x0b\x61\x63knowledge\x18\n \x01(\x0b\x32).e3rg.orchestrator.v1.AcknowledgeRollbackH\x00\x12\n\n\x02\x62y\x18\x14 \x01(\t\x12\x0b\n\x03why\x18\x15 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x16 \x01(\x04\x42\x08\n\x06\x63hange\"K\n\x16\x43hangeVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t2\xe1\x01\n\x0eVariantService\x12\x62\n\x0bGetVariants\x12(.e3rg.orchestrator.v1.GetVariantsRequest\x1a).e3rg.orchestrator.v1.GetVariantsResponse\x12k\n\x0e\x43hangeVariants\x12+.e3rg.orchestrator.v1.ChangeVariantsRequest\x1a,.e3rg.orchestrator.v1.ChangeVariantsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#e3rg/orchestrator/v1/variants.proto\x12\x14\x65\x33rg.orchestrator.v1\"\x14\n\x12GetVariantsRequest\"\x91\x01\n\x07Variant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06weight\x18\x03 \x01(\x01\x12\x0e\n\x06shadow\x18\x04 \x01(\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12\x10\n\x08replicas\x18\x06 \x01(\r\x12\x16\n\x0ereplicas_ready\x18\x07 \x01(\r\x12\x0e\n\x06models\x18\x08 \x03(\t\"^\n\x0cVariantStage\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontrol\x18\x02 \x01(\t\x12/\n\x08variants\x18\x03 \x03(\x0b\x32\x1d.e3rg.orchestrator.v1.Variant\"X\n\rVariantChange\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0c\n\x04\x61t_s\x18\x02 \x01(\x01\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x0f\n\x07summary\x18\x05 \x01(\t\"n\n\x04Ramp\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0f\n\x07\x65very_s\x18\x04 \x01(\x01\x12\x11\n\tturns_min\x18\x05 \x01(\r\x12\x11\n\tnext_at_s\x18\x06 \x01(\x01\"Q\n\x11GuardrailRollback\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04\x61t_s\x18\x04 \x01(\x01\"\xb9\x01\n\nExperiment\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x12\n\nhypothesis\x18\x03 \x01(\t\x12\x0f\n\x07primary\x18\x04 \x01(\t\x12\x11\n\tusers_min\x18\x05 \x01(\r\x12\x0f\n\x07\x63ontrol\x18\x06 \x01(\t\x12\r\n\x05phase\x18\x07 \x01(\r\x12\x14\n\x0cstarted_at_s\x18\x08 \x01(\x01\x12\x12\n\nended_at_s\x18\t \x01(\x01\x12\x0e\n\x06result\x18\n \x01(\t\"\xc9\x03\n\x13GetVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x32\n\x06stages\x18\x03 \x03(\x0b\x32\".e3rg.orchestrator.v1.VariantStage\x12\x34\n\x07history\x18\x04 \x03(\x0b\x32#.e3rg.orchestrator.v1.VariantChange\x12\x0f\n\x07problem\x18\x05 \x01(\t\x12\x12\n\ntable_json\x18\x06 \x01(\t\x12(\n\x04ramp\x18\x07 \x01(\x0b\x32\x1a.e3rg.orchestrator.v1.Ramp\x12\x36\n\nguardrails\x18\x08 \x03(\x0b\x32\".e3rg.orchestrator.v1.SetGuardrail\x12:\n\trollbacks\x18\t \x03(\x0b\x32\'.e3rg.orchestrator.v1.GuardrailRollback\x12\x34\n\nexperiment\x18\n \x01(\x0b\x32 .e3rg.orchestrator.v1.Experiment\x12/\n\x05\x65nded\x18\x0b \x03(\x0b\x32 .e3rg.orchestrator.v1.Experiment\"=\n\nPutVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"/\n\rRemoveVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"\x8b\x01\n\nSetWeights\x12\r\n\x05stage\x18\x01 \x01(\t\x12>\n\x07weights\x18\x02 \x03(\x0b\x32-.e3rg.orchestrator.v1.SetWeights.WeightsEntry\x1a.\n\x0cWeightsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"9\n\x08SetState\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\")\n\x07Promote\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\"*\n\x08Rollback\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\":\n\tSetShadow\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\r\n\x05share\x18\x03 \x01(\x01\"s\n\tStartRamp\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07weights\x18\x03 \x03(\x01\x12\x0f\n\x07\x65very_s\x18\x04 \x01(\x01\x12\x16\n\tturns_min\x18\x05 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_turns_min\"\x9d\x02\n\x0cSetGuardrail\x12\r\n\x05stage\x18\x01 \x01(\t\x12\n\n\x02on\x18\x02 \x01(\x08\x12\x15\n\x08window_s\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x16\n\tturns_min\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x1d\n\x10\x66\x61iled_share_max\x18\x05 \x01(\x01H\x02\x88\x01\x01\x12\x1f\n\x12\x64\x65graded_share_max\x18\x06 \x01(\x01H\x03\x88\x01\x01\x12\"\n\x15\x66irst_chunk_ratio_max\x18\x07 \x01(\x01H\x04\x88\x01\x01\x42\x0b\n\t_window_sB\x0c\n\n_turns_minB\x13\n\x11_failed_share_maxB\x15\n\x13_degraded_share_maxB\x18\n\x16_first_chunk_ratio_max\"$\n\x13\x41\x63knowledgeRollback\x12\r\n\x05stage\x18\x01 \x01(\t\"w\n\x0fStartExperiment\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x12\n\nhypothesis\x18\x03 \x01(\t\x12\x0f\n\x07primary\x18\x04 \x01(\t\x12\x16\n\tusers_min\x18\x05 \x01(\rH\x00\x88\x01\x01\x42\x0c\n\n_users_min\"\x1c\n\x0eStopExperiment\x12\n\n\x02id\x18\x01 \x01(\t\"\xd1\x05\n\x15\x43hangeVariantsRequest\x12/\n\x03put\x18\x01 \x01(\x0b\x32 .e3rg.orchestrator.v1.PutVariantH\x00\x12\x35\n\x06remove\x18\x02 \x01(\x0b\x32#.e3rg.orchestrator.v1.RemoveVariantH\x00\x12/\n\x03set\x18\x03 \x01(\x0b\x32 .e3rg.orchestrator.v1.SetWeightsH\x00\x12/\n\x05state\x18\x04 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.SetStateH\x00\x12\x30\n\x07promote\x18\x05 \x01(\x0b\x32\x1d.e3rg.orchestrator.v1.PromoteH\x00\x12\x32\n\x08rollback\x18\x06 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.RollbackH\x00\x12\x31\n\x06shadow\x18\x07 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.SetShadowH\x00\x12/\n\x04ramp\x18\x08 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.StartRampH\x00\x12\x37\n\tguardrail\x18\t \x01(\x0b\x32\".e3rg.orchestrator.v1.SetGuardrailH\x00\x12@\n\x0b\x61\x63knowledge\x18\n \x01(\x0b\x32).e3rg.orchestrator.v1.AcknowledgeRollbackH\x00\x12\x36\n\x05start\x18\x0b \x01(\x0b\x32%.e3rg.orchestrator.v1.StartExperimentH\x00\x12\x34\n\x04stop\x18\x0c \x01(\x0b\x32$.e3rg.orchestrator.v1.StopExperimentH\x00\x12\n\n\x02\x62y\x18\x14 \x01(\t\x12\x0b\n\x03why\x18\x15 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x16 \x01(\x04\x42\x08\n\x06\x63hange\"K\n\x16\x43hangeVariantsResponse\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t\"i\n\x16\x43ompareVariantsRequest\x12\x12\n\nexperiment\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x0e\n\x06\x66rom_s\x18\x03 \x01(\x01\x12\x0f\n\x07until_s\x18\x04 \x01(\x01\x12\x0b\n\x03svg\x18\x05 \x01(\x08\"U\n\x08\x45stimate\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x12\n\x05lower\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05upper\x18\x03 \x01(\x01H\x01\x88\x01\x01\x42\x08\n\x06_lowerB\x08\n\x06_upper\"]\n\nMetricMean\x12\x0e\n\x06metric\x18\x01 \x01(\t\x12\r\n\x05users\x18\x02 \x01(\r\x12\x30\n\x08\x65stimate\x18\x03 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.Estimate\"\x9d\x01\n\x0f\x43omparedVariant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05turns\x18\x02 \x01(\x04\x12\x15\n\rconversations\x18\x03 \x01(\x04\x12\r\n\x05users\x18\x04 \x01(\r\x12\x16\n\x0e\x65xcluded_users\x18\x05 \x01(\r\x12/\n\x05means\x18\x06 \x03(\x0b\x32 .e3rg.orchestrator.v1.MetricMean\"\xbd\x01\n\nDifference\x12\x0f\n\x07variant\x18\x01 \x01(\t\x12\x0e\n\x06metric\x18\x02 \x01(\t\x12\x0f\n\x07primary\x18\x03 \x01(\x08\x12\r\n\x05users\x18\x04 \x01(\r\x12\x15\n\rcontrol_users\x18\x05 \x01(\r\x12\x14\n\x0cusers_needed\x18\x06 \x01(\r\x12\x30\n\x08\x65stimate\x18\x07 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.Estimate\x12\x0f\n\x07verdict\x18\x08 \x01(\t\"j\n\x0cPhaseVariant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05share\x18\x02 \x01(\x01\x12\r\n\x05users\x18\x03 \x01(\r\x12.\n\x04mean\x18\x04 \x01(\x0b\x32 .e3rg.orchestrator.v1.MetricMean\"x\n\rComparedPhase\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x34\n\x08variants\x18\x02 \x03(\x0b\x32\".e3rg.orchestrator.v1.PhaseVariant\x12\x0f\n\x07p_value\x18\x03 \x01(\x01\x12\x10\n\x08mismatch\x18\x04 \x01(\x08\"\xc8\x02\n\x17\x43ompareVariantsResponse\x12\x34\n\nexperiment\x18\x01 \x01(\x0b\x32 .e3rg.orchestrator.v1.Experiment\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontrol\x18\x03 \x01(\t\x12\x37\n\x08variants\x18\x04 \x03(\x0b\x32%.e3rg.orchestrator.v1.ComparedVariant\x12\x35\n\x0b\x64ifferences\x18\x05 \x03(\x0b\x32 .e3rg.orchestrator.v1.Difference\x12\x33\n\x06phases\x18\x06 \x03(\x0b\x32#.e3rg.orchestrator.v1.ComparedPhase\x12\r\n\x05level\x18\x07 \x01(\x01\x12\x16\n\x0eusers_left_out\x18\x08 \x01(\r\x12\x0b\n\x03svg\x18\t \x01(\t2\xd1\x02\n\x0eVariantService\x12\x62\n\x0bGetVariants\x12(.e3rg.orchestrator.v1.GetVariantsRequest\x1a).e3rg.orchestrator.v1.GetVariantsResponse\x12k\n\x0e\x43hangeVariants\x12+.e3rg.orchestrator.v1.ChangeVariantsRequest\x1a,.e3rg.orchestrator.v1.ChangeVariantsResponse\x12n\n\x0f\x43ompareVariants\x12,.e3rg.orchestrator.v1.CompareVariantsRequest\x1a-.e3rg.orchestrator.v1.CompareVariantsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,34 +45,56 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RAMP']._serialized_end=527
   _globals['_GUARDRAILROLLBACK']._serialized_start=529
   _globals['_GUARDRAILROLLBACK']._serialized_end=610
-  _globals['_GETVARIANTSRESPONSE']._serialized_start=613
-  _globals['_GETVARIANTSRESPONSE']._serialized_end=967
-  _globals['_PUTVARIANT']._serialized_start=969
-  _globals['_PUTVARIANT']._serialized_end=1030
-  _globals['_REMOVEVARIANT']._serialized_start=1032
-  _globals['_REMOVEVARIANT']._serialized_end=1079
-  _globals['_SETWEIGHTS']._serialized_start=1082
-  _globals['_SETWEIGHTS']._serialized_end=1221
-  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_start=1175
-  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_end=1221
-  _globals['_SETSTATE']._serialized_start=1223
-  _globals['_SETSTATE']._serialized_end=1280
-  _globals['_PROMOTE']._serialized_start=1282
-  _globals['_PROMOTE']._serialized_end=1323
-  _globals['_ROLLBACK']._serialized_start=1325
-  _globals['_ROLLBACK']._serialized_end=1367
-  _globals['_SETSHADOW']._serialized_start=1369
-  _globals['_SETSHADOW']._serialized_end=1427
-  _globals['_STARTRAMP']._serialized_start=1429
-  _globals['_STARTRAMP']._serialized_end=1544
-  _globals['_SETGUARDRAIL']._serialized_start=1547
-  _globals['_SETGUARDRAIL']._serialized_end=1832
-  _globals['_ACKNOWLEDGEROLLBACK']._serialized_start=1834
-  _globals['_ACKNOWLEDGEROLLBACK']._serialized_end=1870
-  _globals['_CHANGEVARIANTSREQUEST']._serialized_start=1873
-  _globals['_CHANGEVARIANTSREQUEST']._serialized_end=2484
-  _globals['_CHANGEVARIANTSRESPONSE']._serialized_start=2486
-  _globals['_CHANGEVARIANTSRESPONSE']._serialized_end=2561
-  _globals['_VARIANTSERVICE']._serialized_start=2564
-  _globals['_VARIANTSERVICE']._serialized_end=2789
+  _globals['_EXPERIMENT']._serialized_start=613
+  _globals['_EXPERIMENT']._serialized_end=798
+  _globals['_GETVARIANTSRESPONSE']._serialized_start=801
+  _globals['_GETVARIANTSRESPONSE']._serialized_end=1258
+  _globals['_PUTVARIANT']._serialized_start=1260
+  _globals['_PUTVARIANT']._serialized_end=1321
+  _globals['_REMOVEVARIANT']._serialized_start=1323
+  _globals['_REMOVEVARIANT']._serialized_end=1370
+  _globals['_SETWEIGHTS']._serialized_start=1373
+  _globals['_SETWEIGHTS']._serialized_end=1512
+  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_start=1466
+  _globals['_SETWEIGHTS_WEIGHTSENTRY']._serialized_end=1512
+  _globals['_SETSTATE']._serialized_start=1514
+  _globals['_SETSTATE']._serialized_end=1571
+  _globals['_PROMOTE']._serialized_start=1573
+  _globals['_PROMOTE']._serialized_end=1614
+  _globals['_ROLLBACK']._serialized_start=1616
+  _globals['_ROLLBACK']._serialized_end=1658
+  _globals['_SETSHADOW']._serialized_start=1660
+  _globals['_SETSHADOW']._serialized_end=1718
+  _globals['_STARTRAMP']._serialized_start=1720
+  _globals['_STARTRAMP']._serialized_end=1835
+  _globals['_SETGUARDRAIL']._serialized_start=1838
+  _globals['_SETGUARDRAIL']._serialized_end=2123
+  _globals['_ACKNOWLEDGEROLLBACK']._serialized_start=2125
+  _globals['_ACKNOWLEDGEROLLBACK']._serialized_end=2161
+  _globals['_STARTEXPERIMENT']._serialized_start=2163
+  _globals['_STARTEXPERIMENT']._serialized_end=2282
+  _globals['_STOPEXPERIMENT']._serialized_start=2284
+  _globals['_STOPEXPERIMENT']._serialized_end=2312
+  _globals['_CHANGEVARIANTSREQUEST']._serialized_start=2315
+  _globals['_CHANGEVARIANTSREQUEST']._serialized_end=3036
+  _globals['_CHANGEVARIANTSRESPONSE']._serialized_start=3038
+  _globals['_CHANGEVARIANTSRESPONSE']._serialized_end=3113
+  _globals['_COMPAREVARIANTSREQUEST']._serialized_start=3115
+  _globals['_COMPAREVARIANTSREQUEST']._serialized_end=3220
+  _globals['_ESTIMATE']._serialized_start=3222
+  _globals['_ESTIMATE']._serialized_end=3307
+  _globals['_METRICMEAN']._serialized_start=3309
+  _globals['_METRICMEAN']._serialized_end=3402
+  _globals['_COMPAREDVARIANT']._serialized_start=3405
+  _globals['_COMPAREDVARIANT']._serialized_end=3562
+  _globals['_DIFFERENCE']._serialized_start=3565
+  _globals['_DIFFERENCE']._serialized_end=3754
+  _globals['_PHASEVARIANT']._serialized_start=3756
+  _globals['_PHASEVARIANT']._serialized_end=3862
+  _globals['_COMPAREDPHASE']._serialized_start=3864
+  _globals['_COMPAREDPHASE']._serialized_end=3984
+  _globals['_COMPAREVARIANTSRESPONSE']._serialized_start=3987
+  _globals['_COMPAREVARIANTSRESPONSE']._serialized_end=4315
+  _globals['_VARIANTSERVICE']._serialized_start=4318
+  _globals['_VARIANTSERVICE']._serialized_end=4655
 # @@protoc_insertion_point(module_scope)

@@ -81,8 +81,32 @@ class GuardrailRollback(_message.Message):
     at_s: float
     def __init__(self, stage: _Optional[str] = ..., variant: _Optional[str] = ..., reason: _Optional[str] = ..., at_s: _Optional[float] = ...) -> None: ...
 
+class Experiment(_message.Message):
+    __slots__ = ("id", "stage", "hypothesis", "primary", "users_min", "control", "phase", "started_at_s", "ended_at_s", "result")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    HYPOTHESIS_FIELD_NUMBER: _ClassVar[int]
+    PRIMARY_FIELD_NUMBER: _ClassVar[int]
+    USERS_MIN_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    stage: str
+    hypothesis: str
+    primary: str
+    users_min: int
+    control: str
+    phase: int
+    started_at_s: float
+    ended_at_s: float
+    result: str
+    def __init__(self, id: _Optional[str] = ..., stage: _Optional[str] = ..., hypothesis: _Optional[str] = ..., primary: _Optional[str] = ..., users_min: _Optional[int] = ..., control: _Optional[str] = ..., phase: _Optional[int] = ..., started_at_s: _Optional[float] = ..., ended_at_s: _Optional[float] = ..., result: _Optional[str] = ...) -> None: ...
+
 class GetVariantsResponse(_message.Message):
-    __slots__ = ("version", "owner", "stages", "history", "problem", "table_json", "ramp", "guardrails", "rollbacks")
+    __slots__ = ("version", "owner", "stages", "history", "problem", "table_json", "ramp", "guardrails", "rollbacks", "experiment", "ended")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +116,8 @@ class GetVariantsResponse(_message.Message):
     RAMP_FIELD_NUMBER: _ClassVar[int]
     GUARDRAILS_FIELD_NUMBER: _ClassVar[int]
     ROLLBACKS_FIELD_NUMBER: _ClassVar[int]
+    EXPERIMENT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     version: int
     owner: str
     stages: _containers.RepeatedCompositeFieldContainer[VariantStage]
@@ -101,7 +127,9 @@ class GetVariantsResponse(_message.Message):
     ramp: Ramp
     guardrails: _containers.RepeatedCompositeFieldContainer[SetGuardrail]
     rollbacks: _containers.RepeatedCompositeFieldContainer[GuardrailRollback]
-    def __init__(self, version: _Optional[int] = ..., owner: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[VariantStage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[VariantChange, _Mapping]]] = ..., problem: _Optional[str] = ..., table_json: _Optional[str] = ..., ramp: _Optional[_Union[Ramp, _Mapping]] = ..., guardrails: _Optional[_Iterable[_Union[SetGuardrail, _Mapping]]] = ..., rollbacks: _Optional[_Iterable[_Union[GuardrailRollback, _Mapping]]] = ...) -> None: ...
+    experiment: Experiment
+    ended: _containers.RepeatedCompositeFieldContainer[Experiment]
+    def __init__(self, version: _Optional[int] = ..., owner: _Optional[str] = ..., stages: _Optional[_Iterable[_Union[VariantStage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[VariantChange, _Mapping]]] = ..., problem: _Optional[str] = ..., table_json: _Optional[str] = ..., ramp: _Optional[_Union[Ramp, _Mapping]] = ..., guardrails: _Optional[_Iterable[_Union[SetGuardrail, _Mapping]]] = ..., rollbacks: _Optional[_Iterable[_Union[GuardrailRollback, _Mapping]]] = ..., experiment: _Optional[_Union[Experiment, _Mapping]] = ..., ended: _Optional[_Iterable[_Union[Experiment, _Mapping]]] = ...) -> None: ...
 
 class PutVariant(_message.Message):
     __slots__ = ("stage", "variant", "address")
@@ -210,8 +238,28 @@ class AcknowledgeRollback(_message.Message):
     stage: str
     def __init__(self, stage: _Optional[str] = ...) -> None: ...
 
+class StartExperiment(_message.Message):
+    __slots__ = ("id", "stage", "hypothesis", "primary", "users_min")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    HYPOTHESIS_FIELD_NUMBER: _ClassVar[int]
+    PRIMARY_FIELD_NUMBER: _ClassVar[int]
+    USERS_MIN_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    stage: str
+    hypothesis: str
+    primary: str
+    users_min: int
+    def __init__(self, id: _Optional[str] = ..., stage: _Optional[str] = ..., hypothesis: _Optional[str] = ..., primary: _Optional[str] = ..., users_min: _Optional[int] = ...) -> None: ...
+
+class StopExperiment(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
 class ChangeVariantsRequest(_message.Message):
-    __slots__ = ("put", "remove", "set", "state", "promote", "rollback", "shadow", "ramp", "guardrail", "acknowledge", "by", "why", "expected_version")
+    __slots__ = ("put", "remove", "set", "state", "promote", "rollback", "shadow", "ramp", "guardrail", "acknowledge", "start", "stop", "by", "why", "expected_version")
     PUT_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
@@ -222,6 +270,8 @@ class ChangeVariantsRequest(_message.Message):
     RAMP_FIELD_NUMBER: _ClassVar[int]
     GUARDRAIL_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -235,10 +285,12 @@ class ChangeVariantsRequest(_message.Message):
     ramp: StartRamp
     guardrail: SetGuardrail
     acknowledge: AcknowledgeRollback
+    start: StartExperiment
+    stop: StopExperiment
     by: str
     why: str
     expected_version: int
-    def __init__(self, put: _Optional[_Union[PutVariant, _Mapping]] = ..., remove: _Optional[_Union[RemoveVariant, _Mapping]] = ..., set: _Optional[_Union[SetWeights, _Mapping]] = ..., state: _Optional[_Union[SetState, _Mapping]] = ..., promote: _Optional[_Union[Promote, _Mapping]] = ..., rollback: _Optional[_Union[Rollback, _Mapping]] = ..., shadow: _Optional[_Union[SetShadow, _Mapping]] = ..., ramp: _Optional[_Union[StartRamp, _Mapping]] = ..., guardrail: _Optional[_Union[SetGuardrail, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRollback, _Mapping]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
+    def __init__(self, put: _Optional[_Union[PutVariant, _Mapping]] = ..., remove: _Optional[_Union[RemoveVariant, _Mapping]] = ..., set: _Optional[_Union[SetWeights, _Mapping]] = ..., state: _Optional[_Union[SetState, _Mapping]] = ..., promote: _Optional[_Union[Promote, _Mapping]] = ..., rollback: _Optional[_Union[Rollback, _Mapping]] = ..., shadow: _Optional[_Union[SetShadow, _Mapping]] = ..., ramp: _Optional[_Union[StartRamp, _Mapping]] = ..., guardrail: _Optional[_Union[SetGuardrail, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRollback, _Mapping]] = ..., start: _Optional[_Union[StartExperiment, _Mapping]] = ..., stop: _Optional[_Union[StopExperiment, _Mapping]] = ..., by: _Optional[str] = ..., why: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
 
 class ChangeVariantsResponse(_message.Message):
     __slots__ = ("version", "summary", "problem")
@@ -249,3 +301,119 @@ class ChangeVariantsResponse(_message.Message):
     summary: str
     problem: str
     def __init__(self, version: _Optional[int] = ..., summary: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class CompareVariantsRequest(_message.Message):
+    __slots__ = ("experiment", "stage", "from_s", "until_s", "svg")
+    EXPERIMENT_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    FROM_S_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_S_FIELD_NUMBER: _ClassVar[int]
+    SVG_FIELD_NUMBER: _ClassVar[int]
+    experiment: str
+    stage: str
+    from_s: float
+    until_s: float
+    svg: bool
+    def __init__(self, experiment: _Optional[str] = ..., stage: _Optional[str] = ..., from_s: _Optional[float] = ..., until_s: _Optional[float] = ..., svg: bool = ...) -> None: ...
+
+class Estimate(_message.Message):
+    __slots__ = ("value", "lower", "upper")
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    LOWER_FIELD_NUMBER: _ClassVar[int]
+    UPPER_FIELD_NUMBER: _ClassVar[int]
+    value: float
+    lower: float
+    upper: float
+    def __init__(self, value: _Optional[float] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ...) -> None: ...
+
+class MetricMean(_message.Message):
+    __slots__ = ("metric", "users", "estimate")
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATE_FIELD_NUMBER: _ClassVar[int]
+    metric: str
+    users: int
+    estimate: Estimate
+    def __init__(self, metric: _Optional[str] = ..., users: _Optional[int] = ..., estimate: _Optional[_Union[Estimate, _Mapping]] = ...) -> None: ...
+
+class ComparedVariant(_message.Message):
+    __slots__ = ("name", "turns", "conversations", "users", "excluded_users", "means")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_USERS_FIELD_NUMBER: _ClassVar[int]
+    MEANS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    turns: int
+    conversations: int
+    users: int
+    excluded_users: int
+    means: _containers.RepeatedCompositeFieldContainer[MetricMean]
+    def __init__(self, name: _Optional[str] = ..., turns: _Optional[int] = ..., conversations: _Optional[int] = ..., users: _Optional[int] = ..., excluded_users: _Optional[int] = ..., means: _Optional[_Iterable[_Union[MetricMean, _Mapping]]] = ...) -> None: ...
+
+class Difference(_message.Message):
+    __slots__ = ("variant", "metric", "primary", "users", "control_users", "users_needed", "estimate", "verdict")
+    VARIANT_FIELD_NUMBER: _ClassVar[int]
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    PRIMARY_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_USERS_FIELD_NUMBER: _ClassVar[int]
+    USERS_NEEDED_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATE_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    variant: str
+    metric: str
+    primary: bool
+    users: int
+    control_users: int
+    users_needed: int
+    estimate: Estimate
+    verdict: str
+    def __init__(self, variant: _Optional[str] = ..., metric: _Optional[str] = ..., primary: bool = ..., users: _Optional[int] = ..., control_users: _Optional[int] = ..., users_needed: _Optional[int] = ..., estimate: _Optional[_Union[Estimate, _Mapping]] = ..., verdict: _Optional[str] = ...) -> None: ...
+
+class PhaseVariant(_message.Message):
+    __slots__ = ("name", "share", "users", "mean")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    share: float
+    users: int
+    mean: MetricMean
+    def __init__(self, name: _Optional[str] = ..., share: _Optional[float] = ..., users: _Optional[int] = ..., mean: _Optional[_Union[MetricMean, _Mapping]] = ...) -> None: ...
+
+class ComparedPhase(_message.Message):
+    __slots__ = ("number", "variants", "p_value", "mismatch")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    P_VALUE_FIELD_NUMBER: _ClassVar[int]
+    MISMATCH_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    variants: _containers.RepeatedCompositeFieldContainer[PhaseVariant]
+    p_value: float
+    mismatch: bool
+    def __init__(self, number: _Optional[int] = ..., variants: _Optional[_Iterable[_Union[PhaseVariant, _Mapping]]] = ..., p_value: _Optional[float] = ..., mismatch: bool = ...) -> None: ...
+
+class CompareVariantsResponse(_message.Message):
+    __slots__ = ("experiment", "stage", "control", "variants", "differences", "phases", "level", "users_left_out", "svg")
+    EXPERIMENT_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
+    VARIANTS_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    PHASES_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    USERS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    SVG_FIELD_NUMBER: _ClassVar[int]
+    experiment: Experiment
+    stage: str
+    control: str
+    variants: _containers.RepeatedCompositeFieldContainer[ComparedVariant]
+    differences: _containers.RepeatedCompositeFieldContainer[Difference]
+    phases: _containers.RepeatedCompositeFieldContainer[ComparedPhase]
+    level: float
+    users_left_out: int
+    svg: str
+    def __init__(self, experiment: _Optional[_Union[Experiment, _Mapping]] = ..., stage: _Optional[str] = ..., control: _Optional[str] = ..., variants: _Optional[_Iterable[_Union[ComparedVariant, _Mapping]]] = ..., differences: _Optional[_Iterable[_Union[Difference, _Mapping]]] = ..., phases: _Optional[_Iterable[_Union[ComparedPhase, _Mapping]]] = ..., level: _Optional[float] = ..., users_left_out: _Optional[int] = ..., svg: _Optional[str] = ...) -> None: ...

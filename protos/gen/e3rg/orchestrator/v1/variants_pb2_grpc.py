@@ -48,6 +48,11 @@ class VariantServiceStub(object):
                 request_serializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.ChangeVariantsRequest.SerializeToString,
                 response_deserializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.ChangeVariantsResponse.FromString,
                 _registered_method=True)
+        self.CompareVariants = channel.unary_unary(
+                '/e3rg.orchestrator.v1.VariantService/CompareVariants',
+                request_serializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.CompareVariantsRequest.SerializeToString,
+                response_deserializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.CompareVariantsResponse.FromString,
+                _registered_method=True)
 
 
 class VariantServiceServicer(object):
@@ -75,6 +80,19 @@ class VariantServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CompareVariants(self, request, context):
+        """Compares the variants of an experiment, or of a stage, by what the memory has of their users. Looking early and
+        often is allowed: the intervals hold at every look at once.
+
+        Failed turns are not kept, so they are in no figure here; guardrails count them.
+
+        Errors: INVALID_ARGUMENT when a field is wrong (the text says what would be right); NOT_FOUND when no such experiment
+        runs or ran; UNAVAILABLE when the memory cannot be reached (retry).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_VariantServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -87,6 +105,11 @@ def add_VariantServiceServicer_to_server(servicer, server):
                     servicer.ChangeVariants,
                     request_deserializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.ChangeVariantsRequest.FromString,
                     response_serializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.ChangeVariantsResponse.SerializeToString,
+            ),
+            'CompareVariants': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareVariants,
+                    request_deserializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.CompareVariantsRequest.FromString,
+                    response_serializer=e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.CompareVariantsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -147,6 +170,33 @@ class VariantService(object):
             '/e3rg.orchestrator.v1.VariantService/ChangeVariants',
             e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.ChangeVariantsRequest.SerializeToString,
             e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.ChangeVariantsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareVariants(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.orchestrator.v1.VariantService/CompareVariants',
+            e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.CompareVariantsRequest.SerializeToString,
+            e3rg_dot_orchestrator_dot_v1_dot_variants__pb2.CompareVariantsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,19 @@ class VariantServiceStub:
     cannot serve; ABORTED when somebody else changed it meanwhile (look, and try again).
     """
 
+    CompareVariants: grpc.UnaryUnaryMultiCallable[
+        e3rg.orchestrator.v1.variants_pb2.CompareVariantsRequest,
+        e3rg.orchestrator.v1.variants_pb2.CompareVariantsResponse,
+    ]
+    """Compares the variants of an experiment, or of a stage, by what the memory has of their users. Looking early and
+    often is allowed: the intervals hold at every look at once.
+
+    Failed turns are not kept, so they are in no figure here; guardrails count them.
+
+    Errors: INVALID_ARGUMENT when a field is wrong (the text says what would be right); NOT_FOUND when no such experiment
+    runs or ran; UNAVAILABLE when the memory cannot be reached (retry).
+    """
+
 class VariantServiceAsyncStub:
     """Shows and changes the table of variants, and compares variants.
 
@@ -64,6 +77,19 @@ class VariantServiceAsyncStub:
     Errors: INVALID_ARGUMENT when the change is wrong (the text names the field, the value and what would be right);
     FAILED_PRECONDITION when the table is owned by the chart's values (the text has the values to commit), or a variant
     cannot serve; ABORTED when somebody else changed it meanwhile (look, and try again).
+    """
+
+    CompareVariants: grpc.aio.UnaryUnaryMultiCallable[
+        e3rg.orchestrator.v1.variants_pb2.CompareVariantsRequest,
+        e3rg.orchestrator.v1.variants_pb2.CompareVariantsResponse,
+    ]
+    """Compares the variants of an experiment, or of a stage, by what the memory has of their users. Looking early and
+    often is allowed: the intervals hold at every look at once.
+
+    Failed turns are not kept, so they are in no figure here; guardrails count them.
+
+    Errors: INVALID_ARGUMENT when a field is wrong (the text says what would be right); NOT_FOUND when no such experiment
+    runs or ran; UNAVAILABLE when the memory cannot be reached (retry).
     """
 
 class VariantServiceServicer(metaclass=abc.ABCMeta):
@@ -92,6 +118,21 @@ class VariantServiceServicer(metaclass=abc.ABCMeta):
         Errors: INVALID_ARGUMENT when the change is wrong (the text names the field, the value and what would be right);
         FAILED_PRECONDITION when the table is owned by the chart's values (the text has the values to commit), or a variant
         cannot serve; ABORTED when somebody else changed it meanwhile (look, and try again).
+        """
+
+    @abc.abstractmethod
+    def CompareVariants(
+        self,
+        request: e3rg.orchestrator.v1.variants_pb2.CompareVariantsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.orchestrator.v1.variants_pb2.CompareVariantsResponse, collections.abc.Awaitable[e3rg.orchestrator.v1.variants_pb2.CompareVariantsResponse]]:
+        """Compares the variants of an experiment, or of a stage, by what the memory has of their users. Looking early and
+        often is allowed: the intervals hold at every look at once.
+
+        Failed turns are not kept, so they are in no figure here; guardrails count them.
+
+        Errors: INVALID_ARGUMENT when a field is wrong (the text says what would be right); NOT_FOUND when no such experiment
+        runs or ran; UNAVAILABLE when the memory cannot be reached (retry).
         """
 
 def add_VariantServiceServicer_to_server(servicer: VariantServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

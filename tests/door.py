@@ -99,9 +99,9 @@ class Door:
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Door]:
+async def opened(acting: Cast | None = None) -> AsyncIterator[Door]:
     """Serves all services in this process."""
-    acting = Cast()
+    acting = acting or Cast()
     with TemporaryDirectory(prefix="test-memory-") as folder:
         key_file = Path(folder) / "key"
         key_file.write_bytes(b"a key for pseudonyms")

@@ -90,8 +90,8 @@ async def gateway(
     async with AsyncExitStack() as stack:
         live = await stack.enter_async_context(LiveTable(source, check, beside).running())
         away = plain_channel(f"127.0.0.1:{stack.enter_context(HeldPort()).number}")
-        channel = memory or await stack.enter_async_context(away)
-        servicer = VariantServicer(live, lambda: STAGES, _behind, admin, Trials(channel))
+        await stack.enter_async_context(away)
+        servicer = VariantServicer(live, lambda: STAGES, _behind, admin, Trials(memory or away))
         served = await stack.enter_async_context(
             serving(SERVICE, lambda server: variants_pb2_grpc.add_VariantServiceServicer_to_server(servicer, server))
         )

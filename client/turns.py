@@ -8,7 +8,7 @@ import grpc
 from client.connection import ask, read
 from client.terminal import printable
 from e3rg.memory.v1 import memory_pb2 as pb
-from e3rg.memory.v1 import memory_pb2_grpc
+from e3rg.memory.v1 import memory_pb2_grpc, turns_pb2, turns_pb2_grpc
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,7 @@ class Turns:
 
     def __init__(self, channel: grpc.Channel, tenant: str) -> None:
         self._stub = memory_pb2_grpc.MemoryServiceStub(channel)
+        self._turns = turns_pb2_grpc.TurnServiceStub(channel)
         self._tenant = tenant
 
     def all(
@@ -94,3 +95,16 @@ class Turns:
             tenant=self._tenant, identity=identity, person=person, conversation=conversation, turn=turn, kind=kind
         )
         return (part.content for part in read(self._stub.GetClip, request))
+
+    def rate(
+        self, identity: str, conversation: str, turn: str, rating: turns_pb2.Rating, person: str = ""
+    ) -> turns_pb2.Rating:
+        """Rates a turn, once per rater; returns the rating as it is kept. The same rating again changes nothing.
+
+        Raises:
+            ClientError: The turn is unknown, or this rater has rated it otherwise.
+        """
+        request = turns_pb2.RateTurnRequest(
+            tenant=self._tenant, identity=identity, user=person, conversation=conversation, turn=turn, rating=rating
+        )
+        return ask(self._turns.RateTurn, request).rating

@@ -18,6 +18,8 @@ def table_lines(table: pb.GetVariantsResponse) -> Iterator[str]:
             yield f"  {_variant(variant, stage.control)}"
         if table.ramp.stage == stage.name:
             yield f"  ramp       {_ramp(table.ramp)}"
+        if table.experiment.stage == stage.name:
+            yield f"  experiment {_experiment(table.experiment)}"
         yield from (f"  guardrail  {_limits(each)}" for each in table.guardrails if each.stage == stage.name)
         yield from (f"  rollback   {_rollback(each)}" for each in table.rollbacks if each.stage == stage.name)
 
@@ -56,6 +58,10 @@ def _ramp(ramp: pb.Ramp) -> str:
         f"{ramp.variant} goes on to {steps} %, each after {length(ramp.every_s)} and {count(ramp.turns_min, 'turn')};"
         f" next at {moment(ramp.next_at_s)} or later"
     )
+
+
+def _experiment(trial: pb.Experiment) -> str:
+    return f"{trial.id} since {moment(trial.started_at_s)}, in phase {trial.phase}; {trial.primary} decides"
 
 
 def _limits(guardrail: pb.SetGuardrail) -> str:

@@ -19,6 +19,8 @@ Change: TypeAlias = (
     | pb.StartRamp
     | pb.SetGuardrail
     | pb.AcknowledgeRollback
+    | pb.StartExperiment
+    | pb.StopExperiment
 )
 
 _FIELDS = {
@@ -56,3 +58,21 @@ class Variants:
         request = pb.ChangeVariantsRequest(by=by, why=why, expected_version=version)
         getattr(request, _FIELDS[change.DESCRIPTOR.name]).CopyFrom(change)
         return ask(self._stub.ChangeVariants, request)
+
+    def compare(
+        self, experiment: str = "", stage: str = "", from_s: float = 0.0, until_s: float = 0.0, svg: bool = False
+    ) -> pb.CompareVariantsResponse:
+        """Compare the variants of an experiment, or of all turns of a stage.
+
+        Args:
+            experiment: Its id; empty for the one that runs, unless there is a stage.
+            stage: Name of a stage.
+            from_s: For a stage, only turns kept at this Unix time in seconds or later; 0 for all.
+            until_s: For a stage, only turns kept before this Unix time in seconds; 0 for all.
+            svg: Whether a picture is wanted.
+
+        Raises:
+            ClientError: There is no such experiment or stage, or the memory cannot be reached.
+        """
+        request = pb.CompareVariantsRequest(experiment=experiment, stage=stage, from_s=from_s, until_s=until_s, svg=svg)
+        return ask(self._stub.CompareVariants, request)

@@ -16,9 +16,11 @@ from e3rg.memory.v1 import (
     identities_pb2_grpc,
     memory_pb2,
     memory_pb2_grpc,
+    turns_pb2,
+    turns_pb2_grpc,
 )
 from e3rg.orchestrator.v1 import orchestrator_pb2, orchestrator_pb2_grpc
-from services.common.errors import InvalidRequest, NotFound
+from services.common.errors import AlreadyExists, InvalidRequest, NotFound
 from tests.fake_identities import CHANGED_AT_S, FakeIdentities
 from tests.fake_pages import digest_of, page_of
 
@@ -55,6 +57,7 @@ class FakeDoor:
         self.damaged_turns: dict[str, str] = {}
         self.hits: list[memory_pb2.Hit] = []
         self.clip = b""
+        self.ratings: dict[tuple[str, str], turns_pb2.Rating] = {}
         self.audits: list[erasure_pb2.Audit] = []
         self.done_after_s: float | None = 1.0
         self.retention = erasure_pb2.Retention()
@@ -68,6 +71,7 @@ class FakeDoor:
         identities_pb2_grpc.add_IdentityServiceServicer_to_server(FakeIdentities(self), server)  # type: ignore[abstract]
         exemplars_pb2_grpc.add_ExemplarServiceServicer_to_server(_Exemplars(self), server)
         erasure_pb2_grpc.add_ErasureServiceServicer_to_server(_Erasure(self), server)  # type: ignore[abstract]
+        turns_pb2_grpc.add_TurnServiceServicer_to_server(_Ratings(self), server)  # type: ignore[abstract]
         memory_pb2_grpc.add_MemoryServiceServicer_to_server(_Memory(self), server)  # type: ignore[abstract]
 
     def versions(self, tenant: str, identity: str) -> list[identities_pb2.Identity]:
@@ -109,6 +113,18 @@ class _Turns(orchestrator_pb2_grpc.OrchestratorServiceServicer):
             self.door.requests.append(request)
         for event in self.door.events:
             yield event
+
+
+class _Ratings(turns_pb2_grpc.TurnServiceServicer):
+    def __init__(self, door: FakeDoor) -> None:
+        self.door = door
+
+    async def RateTurn(self, request: turns_pb2.RateTurnRequest, context: Any) -> turns_pb2.RateTurnResponse:
+        given = self.door.ratings.setdefault((request.turn, request.rating.rater), request.rating)
+        if given != request.rating:
+            raise AlreadyExists(f"rater {given.rater!r} has rated turn {request.turn!r} already")
+        self.door.requests.append(request)
+        return turns_pb2.RateTurnResponse(rating=given)
 
 
 class _Exemplars(exemplars_pb2_grpc.ExemplarServiceServicer):

@@ -10,10 +10,16 @@ from client.erasure_lines import audit_line, audit_lines, retention_lines
 from client.files import write_whole
 from client.terminal import complain, say
 from client.turn_lines import CLIPS, recalled_line, turn_lines
+from e3rg.memory.v1 import turns_pb2
 
 DAY_S = 86_400.0
 
 _KINDS = {name: kind for kind, name in CLIPS.items()}
+SCALES = {
+    "expressiveness": "how expressive the reply was, 1 to 5",
+    "consistency": "how well words, voice and face agreed, 1 to 5",
+    "naturalness": "how natural the reply was, 1 to 5",
+}
 _RETENTION = {
     "turns_days": "turns, with their vectors and clips",
     "clips_days": "clips",
@@ -35,6 +41,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     clip.add_argument("--turn", type=text, required=True, help="as `turns` shows it")
     clip.add_argument("--kind", choices=_KINDS, required=True)
     clip.add_argument("file", type=Path, help="replaced when it is there")
+    _add_rate(actions.add_parser("rate", help="rate the reply of a turn, once per rater"))
     _add_erase_person(actions.add_parser("erase-person", help="erase all of a person, with every identity"))
     actions.add_parser("audits", help="show what was erased, the newest first").set_defaults(run=show_audits)
     retention = actions.add_parser("retention", help="show, or set, how long things are kept")
@@ -69,6 +76,16 @@ def write_clip(client: Client, options: argparse.Namespace) -> int:
     """Writes a clip to a file, which is there whole or not at all."""
     parts = client.turns.clip(options.id, options.conversation, options.turn, _KINDS[options.kind], options.person)
     say(f"written {options.file} ({write_whole(options.file, parts)} bytes)")
+    return 0
+
+
+def rate(client: Client, options: argparse.Namespace) -> int:
+    """Rates a turn and prints the rating."""
+    scales = {scale: getattr(options, scale) for scale in SCALES}
+    rating = turns_pb2.Rating(rater=options.rater, **scales)
+    kept = client.turns.rate(options.id, options.conversation, options.turn, rating, options.person)
+    told = ", ".join(f"{scale} {getattr(kept, scale)}" for scale in SCALES)
+    say(f"rated      turn {options.turn}, by {kept.rater}: {told}")
     return 0
 
 
@@ -109,6 +126,15 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "--emotion", type=text, action="append", default=[], help="felt by the user; may be given several times"
     )
     parser.add_argument("--max-age-days", type=float, help="only turns not older")
+
+
+def _add_rate(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=rate)
+    add_talk(parser, conversation_required=True)
+    parser.add_argument("--turn", type=text, required=True, help="as `turns` shows it")
+    parser.add_argument("--rater", type=text, required=True, help="who rates, once: letters, digits, hyphens")
+    for scale, meaning in SCALES.items():
+        parser.add_argument(f"--{scale}", type=int, required=True, choices=range(1, 6), help=meaning)
 
 
 def _add_erase_person(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from client.client import Client
+from client.commands import trials
 from client.commands.arguments import Refusal, duration, number, text
 from client.connection import ClientError
 from client.terminal import complain, say
@@ -54,6 +55,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     action.add_argument("share", type=_percent, metavar="PERCENT", help="of the turns; 0 ends it")
     _add_ramp(_add(actions, "ramp", _ramp, "raise the weight of a variant step by step"))
     _add_guardrail(_add(actions, "guardrail", _guardrail, "set the limits at which a variant is rolled back"))
+    experiment = actions.add_parser("experiment", help="start, stop or show an experiment")
+    trials.add_experiment(experiment, _add_change)
+    trials.add_compare(actions.add_parser("compare", help="tell which variant is better, and how sure that is"))
     _add(actions, "acknowledge", _acknowledge, "let the chart's values count again after a guardrail's rollback")
 
 
@@ -100,12 +104,18 @@ def change(client: Client, options: argparse.Namespace) -> int:
 
 def _add(actions: Any, name: str, make: Callable[[argparse.Namespace], Change], purpose: str) -> Any:
     """Add an action that makes a change of a stage."""
+    action = _add_change(actions, name, make, purpose)
+    action.add_argument("stage", type=text, help="such as tts, video, writer, mllm-text")
+    return action
+
+
+def _add_change(actions: Any, name: str, make: Callable[[argparse.Namespace], Change], purpose: str) -> Any:
+    """Add an action that changes the table."""
     action = actions.add_parser(name, help=purpose)
     action.set_defaults(run=change, make=make)
     action.add_argument("--by", type=text, default="", help="who changes it (default: your login name)")
     action.add_argument("--why", type=text, default="", help="stands in the history")
     action.add_argument("--version", type=int, default=0, help="the one that you have seen (default: any)")
-    action.add_argument("stage", type=text, help="such as tts, video, writer, mllm-text")
     return action
 
 

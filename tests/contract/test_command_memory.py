@@ -10,6 +10,7 @@ from client import Client, command
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import erasure_pb2 as erasure
 from e3rg.memory.v1 import memory_pb2 as pb
+from e3rg.memory.v1 import turns_pb2
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from tests.fake_door import FakeDoor, Run
@@ -228,3 +229,17 @@ async def test_a_program_gets_all_other_turns_and_is_warned_of_the_damaged(
         names = await asyncio.to_thread(lambda: [each.id for each in client.turns.all("anna", "monday")])
     assert names == ["t4", "t2", "t1"]
     assert [said.getMessage() for said in caplog.records] == [f"left out of a conversation: {told}"]
+
+
+async def test_a_turn_is_rated_once_per_rater(run: Run, door: FakeDoor, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["memory", "rate", "anna", "--person", "bob", "--conversation", "monday", "--turn", "t1", "--rater", "r1"]
+    words += ["--consistency", "4", "--naturalness", "3", "--expressiveness"]
+    told = "rated      turn t1, by r1: expressiveness 5, consistency 4, naturalness 3\n"
+    assert await run(*words, "5") == (0, told, "")
+    where = {"tenant": "default", "identity": "anna", "user": "bob", "conversation": "monday", "turn": "t1"}
+    rating = turns_pb2.Rating(rater="r1", expressiveness=5, consistency=4, naturalness=3)
+    assert door.requests == [turns_pb2.RateTurnRequest(**where, rating=rating)]
+    assert await run(*words, "1") == (1, "", "e3rg: ALREADY_EXISTS: rater 'r1' has rated turn 't1' already\n")
+    with pytest.raises(SystemExit):
+        command.main([*words, "6"])
+    assert "argument --expressiveness: invalid choice: 6" in capsys.readouterr().err

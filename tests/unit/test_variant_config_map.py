@@ -128,6 +128,9 @@ class Mounted:
         self.news: asyncio.Queue[str] = asyncio.Queue()
         self.is_read = False
 
+    async def read(self) -> str:
+        raise AssertionError("only texts are read")
+
     async def texts(self) -> AsyncGenerator[str]:
         self.is_read = True
         try:

@@ -40,6 +40,7 @@ TRANSCRIBER: {{ $values.panel.transcriber }}
 TURN_DEADLINE_S: {{ $values.turn.deadlineS | quote }}
 TURN_DEADLINE_MAX_S: {{ $values.turn.deadlineMaxS | quote }}
 VARIANT_ADMIN: {{ $values.variants.admin | quote }}
+PEERS_ADDRESS: {{ include "e3rg.address" (list $root "orchestrator") }}
 {{- else if eq $service "memory" }}
 {{ include "e3rg.storage" (list $root "memory") }}
 {{- end }}

@@ -1,6 +1,6 @@
 {{/* Whom each service calls, as YAML; the NetworkPolicies are made of it, in both directions. */}}
 {{- define "e3rg.calls" -}}
-orchestrator: [understanding, memory, tts, video]
+orchestrator: [understanding, memory, tts, video, orchestrator]
 understanding: [mllm]
 memory: [database, store]
 migrate: [database]

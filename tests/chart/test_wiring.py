@@ -11,7 +11,7 @@ from tests.chart.conftest import PROFILES, rendered
 DNS = {"kubernetes.io/metadata.name": "kube-system"}
 CLUSTERS_API = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"port": 443}, {"port": 6443}]}
 CALLS = {
-    "orchestrator": {"understanding", "memory", "tts", "video"},
+    "orchestrator": {"understanding", "memory", "tts", "video", "orchestrator"},
     "understanding": {"mllm"},
     "memory": {"database", "store"},
     "migrate": {"database"},
@@ -62,7 +62,7 @@ def test_each_pod_is_called_by_those_that_need_it_and_nobody_else() -> None:
         found: set[str] = set()
         for rule in policy["spec"]["ingress"] or ():
             if service == "orchestrator" and "from" not in rule:
-                found.add("turn")
+                found |= {"turn", "orchestrator"}
                 continue
             if metrics := [peer for peer in rule["from"] if "namespaceSelector" in peer]:
                 assert metrics == [

@@ -22,7 +22,7 @@ from pydantic_settings import SettingsConfigDict
 
 import emotions
 from benchmarks.scoring.job import Job
-from benchmarks.scoring.readers import ModelReaders, Readers
+from benchmarks.scoring.readers import Readers, load
 from benchmarks.scoring.report import lines
 from benchmarks.scoring.store import Store
 from e3rg.memory.v1 import turns_pb2
@@ -52,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         settings = Settings(**({"memory_address": options.memory} if options.memory else {}))
         labels = read_labels(options.labels) if options.labels else {}
-        readers = ModelReaders(settings.models_dir)
+        readers = load(settings.models_dir)
     except ValidationError as error:
         return _fail("; ".join(each["msg"] for each in error.errors()), UNUSABLE)
     except (OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import emotions
 from benchmarks.expressiveness.faces import FPS, JUDGED_EVERY, SETTLED_S
-from benchmarks.expressiveness.judges import WhatTheFace, cut_out, rise, strongest
+from benchmarks.expressiveness.judges import Judge, WhatTheFace, cut_out, rise, strongest
 from perception.face import FaceReader
 from perception.voice import VoiceReader, semitones
 from services.common.errors import InvalidRequest
@@ -64,8 +64,8 @@ class Readers(Protocol):
         """
 
 
-class ModelReaders:
-    """Readers that are models: the text voter, SwiftF0 and a rule, and the network `what-the-face`.
+def load(models_dir: Path) -> Readers:
+    """Load the readers: the text voter, SwiftF0 for the rule of voices, and the network `what-the-face`.
 
     Args:
         models_dir: The model folder, with `make models WITH=judges`.
@@ -73,10 +73,20 @@ class ModelReaders:
     Raises:
         FileNotFoundError: A model is missing.
     """
+    return ModelReaders(FaceReader(models_dir), WhatTheFace(models_dir))
 
-    def __init__(self, models_dir: Path) -> None:
+
+class ModelReaders:
+    """Readers that are models.
+
+    Args:
+        faces: Finds faces.
+        judge: Knows expressions.
+    """
+
+    def __init__(self, faces: FaceReader, judge: Judge) -> None:
         self._text, self._wheel = text_classifier.create(), emotions.load()
-        self._voice, self._faces, self._judge = VoiceReader(), FaceReader(models_dir), WhatTheFace(models_dir)
+        self._voice, self._faces, self._judge = VoiceReader(), faces, judge
 
     def words(self, text: str) -> str:
         """Return the class that a text carries."""

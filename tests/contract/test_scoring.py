@@ -1,18 +1,22 @@
 """The job that scores kept turns, over a real memory and readers that are told what they read."""
 
+import io
+import wave
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.expressiveness import voices
 from benchmarks.scoring import __main__ as program
 from benchmarks.scoring.job import Job, Outcome
-from benchmarks.scoring.readers import Unreadable, Voice
+from benchmarks.scoring.readers import ModelReaders, Unreadable, Voice
 from benchmarks.scoring.report import lines
 from benchmarks.scoring.store import Store
 from e3rg.memory.v1 import erasure_pb2, memory_pb2, turns_pb2
+from perception.face import FaceReader
 from services.common.errors import ServiceError
 from services.memory.settings import MemorySettings
 from tests.ports import HeldPort
@@ -21,6 +25,7 @@ from tests.support.memory import MP4, PORTRAIT, TENANT, WAV, Stubs, header, part
 
 SPEECH, VIDEO = memory_pb2.CLIP_KIND_SPEECH, memory_pb2.CLIP_KIND_VIDEO
 ALL = turns_pb2.TurnFilter()
+MODELS = Path(__file__).parents[2] / ".models"
 AT_REST = np.array([0.0, 5.0, -20.0, -12.0, 1.5])
 
 
@@ -208,6 +213,37 @@ async def test_without_the_memory_the_job_ends_with_its_error() -> None:
         async with plain_channel(f"127.0.0.1:{port.number}") as channel:
             with pytest.raises(ServiceError, match="memory"):
                 await Job(Store(channel, TENANT), FakeReaders(), {}).run(ALL)
+
+
+class Judge:
+    """A judge that never comes to see a face."""
+
+    name = "blind"
+
+    def classify(self, face: NDArray[np.uint8]) -> NDArray[np.float64]:
+        raise AssertionError("there is no face to see")
+
+
+def silence() -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(16_000)
+        writer.writeframes(bytes(32_000))
+    return file.getvalue()
+
+
+def test_words_are_read_as_they_are_meant_and_what_cannot_be_read_is_said() -> None:
+    readers = ModelReaders(FaceReader(MODELS), Judge())
+    assert readers.words("That is the best news, I am so happy for both of you!") == "happy"
+    assert readers.words("I am so sorry. I miss him badly too, and so does my mother.") == "sad"
+    for clip in (WAV, b"", silence()):
+        with pytest.raises(Unreadable, match="speech: "):
+            readers.voice(clip)
+    for film in (MP4, b""):
+        with pytest.raises(Unreadable, match="video: "):
+            readers.face(film, PORTRAIT)
 
 
 @pytest.mark.parametrize("content", ["turn,label\n1,blissful-ish\n", "id,emotion\n1,sad\n", "turn,label\n,sad\n"])

@@ -121,8 +121,8 @@ class Routing:
     def trial(self, chosen: Mapping[str, Chosen], variants: Mapping[str, str]) -> Experiment | None:
         """Return the experiment that the turn belongs to.
 
-        None where its stage did not serve, for a tester's choice, and in a conversation that goes on with its variant
-        from before its user was assigned: nobody drew that by lot.
+        None where its stage did not serve, for a tester's choice, and where nobody drew by lot what served a user who is
+        not assigned yet: the variant of an older conversation, or the control in place of one that is away.
 
         Args:
             chosen: Variants that were chosen.
@@ -131,8 +131,9 @@ class Routing:
         experiment = self.table.experiment
         if not experiment or experiment.stage not in variants or experiment.stage in self.overrides:
             return None
-        is_pinned = experiment.stage in chosen and chosen[experiment.stage].reason is Reason.PINNED
-        return None if is_pinned and experiment.stage not in self._assigned else experiment
+        reason = chosen[experiment.stage].reason if experiment.stage in chosen else Reason.WEIGHT
+        is_drawn = reason not in (Reason.PINNED, Reason.FALLBACK)
+        return experiment if is_drawn or experiment.stage in self._assigned else None
 
     @property
     def _key(self) -> str:

@@ -121,8 +121,8 @@ class Routing:
     def trial(self, chosen: Mapping[str, Chosen], variants: Mapping[str, str]) -> Experiment | None:
         """Return the experiment that the turn belongs to.
 
-        None where its stage did not serve, for a tester's choice, and where nobody drew by lot what served a user who is
-        not assigned yet: the variant of an older conversation, or the control in place of one that is away.
+        None where its stage did not serve, and for a tester's choice. None too where a user who is not assigned yet was
+        served by a variant that was not drawn: that of an older conversation, or the control for one that is away.
 
         Args:
             chosen: Variants that were chosen.

@@ -8,17 +8,20 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
-from e3rg.memory.v1 import turns_pb2
+from e3rg.memory.v1 import erasure_pb2, turns_pb2
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
+from e3rg.orchestrator.v1 import variants_pb2
 from services.common.variants.table import Experiment, Stage, Table, Variant, dump
 from tests.deployment import Cast
 from tests.door import TALK, TENANT, Door, opened
 from tests.support.waiting import until
 from tests.turns import header
+from tests.variant_admin import gateway
 
 TRIAL = Experiment(
     id="voices", stage="tts", hypothesis="", primary="rating", users_min=20, salt="salt-of-it", started_at_s=1.0
 )
+WHERE = {"tenant": TENANT, "identity": "ada"}
 Kept = tuple[str, str, int]
 """Variant of the voice, experiment and phase of a turn."""
 
@@ -44,6 +47,14 @@ class Split:
         table = Table(version=self.version, stages={"tts": stage}, experiment=experiment)
         await asyncio.to_thread(self.path.write_text, dump(table), "utf-8")
         await until(lambda: REGISTRY.get_sample_value("e3rg_variants_version") == self.version)
+
+    async def rate(self, person: str, stars: int) -> None:
+        """Have a user's turns rated through the gateway."""
+        query = turns_pb2.QueryTurnsRequest(tenant=TENANT, filter=turns_pb2.TurnFilter(user=person))
+        for record in (await self.door.memory.turns.QueryTurns(query)).turns:
+            rating = turns_pb2.Rating(rater="r1", expressiveness=stars, consistency=stars, naturalness=stars)
+            where = {**WHERE, "user": person, "conversation": record.turn.conversation, "turn": record.turn.id}
+            await self.door.memory.turns.RateTurn(turns_pb2.RateTurnRequest(**where, rating=rating))
 
     async def say(self, conversation: str = "talk", person: str = "bob", variant: str = "", text: bool = False) -> Kept:
         """Talk; return what is kept of that."""
@@ -119,6 +130,38 @@ async def test_somebody_without_a_name_is_assigned_by_the_conversation(split: Sp
     await split.weigh(100, phase(1))
     assert [await split.say("mine", person="") for _ in range(2)] == [("b", "voices", 1)] * 2
     assert await split.seen() == [("b", 1, 1)]
+
+
+async def test_users_talk_rate_and_are_compared_and_one_who_is_erased_is_not(split: Split) -> None:
+    def taken() -> float:
+        return REGISTRY.get_sample_value("e3rg_variants_tables_total", {"outcome": "taken"}) or 0
+
+    await split.weigh(50)
+    async with gateway(split.path, memory=split.door.beside.channel) as admin:
+        await admin.uses(split.version)
+        before = taken()
+        start = variants_pb2.StartExperiment(id="voices", stage="tts", primary="rating")
+        await admin.stub.ChangeVariants(variants_pb2.ChangeVariantsRequest(start=start))
+        await until(lambda: taken() == before + 2)  # by both gateways
+        drawn: dict[str, list[str]] = {"default": [], "b": []}
+        for number in range(8):
+            person = f"user{number}"
+            variant, experiment, _ = await split.say(f"talk{number}", person)
+            assert (await split.say(f"more{number}", person))[:2] == (variant, experiment) == (variant, "voices")
+            await split.rate(person, 4 if variant == "b" else 2)
+            drawn[variant].append(person)
+        told = await admin.stub.CompareVariants(variants_pb2.CompareVariantsRequest())
+        assert {each.name: (each.users, each.turns, each.conversations) for each in told.variants} == {
+            name: (len(users), 2 * len(users), 2 * len(users)) for name, users in drawn.items()
+        }
+        means = {each.name: each.means[0].estimate.value for each in told.variants if each.users}
+        assert means == {name: 4 if name == "b" else 2 for name, users in drawn.items() if users}
+        gone = drawn["b"] or drawn["default"]
+        await split.door.memory.erasure.ErasePerson(
+            erasure_pb2.ErasePersonRequest(tenant=TENANT, person=gone[0], asked_by=gone[0])
+        )
+        told = await admin.stub.CompareVariants(variants_pb2.CompareVariantsRequest())
+        assert sum(each.users for each in told.variants) == 7
 
 
 async def test_the_wait_for_the_first_sound_is_summed_up(split: Split) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from client import command
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from services.common.variants.table import Stage, Table, Variant
 from tests.deployment import Cast, Deployment
@@ -52,7 +53,7 @@ async def problem(stub: "Stub", text: str) -> str:
 
 
 async def test_a_turn_is_voted_on_and_written_by_the_variants_of_the_table(
-    start: Start, deployment: Deployment, path: Path
+    start: Start, deployment: Deployment, path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stub = await start()
     text, writer = (deployment.served[name].address for name in ("mllm-text-b", "mllm-lead-b"))
@@ -74,6 +75,11 @@ async def test_a_turn_is_voted_on_and_written_by_the_variants_of_the_table(
         ("writer", "default", True),
         ("writer", "b", True),
     ]
+    words = ["--address", deployment.served["orchestrator"].address, "status"]
+    assert await asyncio.to_thread(command.main, words) == 0
+    printed = capsys.readouterr().out
+    assert "mllm text              ready " in printed
+    assert "mllm text b            ready " in printed
 
 
 async def test_a_table_with_a_writer_that_cannot_write_is_refused(

@@ -287,9 +287,14 @@ def vote_record(understood: understanding.UnderstandResponse) -> bytes:
 
 
 def _clear_predictions(record: understanding.UnderstandResponse, *fields: str) -> None:
-    for vote in record.record.votes:
+    for vote in (*record.record.votes, *record.record.shadow_votes):
         for field in fields:
             vote.prediction.ClearField(field)
+
+
+def _clear_votes(record: understanding.UnderstandResponse) -> None:
+    record.record.ClearField("votes")
+    record.record.ClearField("shadow_votes")
 
 
 _PARTS: dict[str, Callable[[understanding.UnderstandResponse], None]] = {
@@ -297,7 +302,7 @@ _PARTS: dict[str, Callable[[understanding.UnderstandResponse], None]] = {
     "distributions": lambda record: _clear_predictions(record, "distribution"),
     "notes": lambda record: record.ClearField("notes"),
     "text": lambda record: record.ClearField("text"),
-    "votes": lambda record: record.record.ClearField("votes"),
+    "votes": _clear_votes,
 }
 """Parts to leave out of a vote record that is too large, in this order."""
 

@@ -61,6 +61,16 @@ def test_a_record_of_votes_without_end_is_that_of_the_decision() -> None:
     assert kept.notes[-1].endswith(", votes")
 
 
+def test_large_votes_of_shadows_are_left_out_too() -> None:
+    large, many = understood(), understood()
+    large.record.shadow_votes.extend(understood(evidence=70_000).record.votes)
+    kept = understanding.UnderstandResponse.FromString(vote_record(large))
+    assert (kept.record.shadow_votes[0].prediction.label, kept.notes[-1]) == ("sad", "vote record: left out evidence")
+    many.record.shadow_votes.extend([many.record.votes[0]] * 10_000)
+    kept = understanding.UnderstandResponse.FromString(vote_record(many))
+    assert (kept.record.label, len(kept.record.shadow_votes)) == ("sad", 0)
+
+
 def test_a_recording_is_held_up_to_its_limit() -> None:
     clip = Clip(memory.CLIP_KIND_VIDEO, bytes_max=10)
     clip.add(bytes(10))

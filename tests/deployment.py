@@ -25,6 +25,8 @@ from orchestrator.pipeline import Pipeline
 from orchestrator.servicer import OrchestratorServicer
 from orchestrator.shadows import Shadows
 from orchestrator.variants.checking import VariantCheck
+from orchestrator.variants.counts import Outcome
+from orchestrator.variants.outcomes import of_turn
 from services.common import clients
 from services.common.channels import BalancedChannel
 from services.common.inference import InferenceQueue
@@ -97,6 +99,8 @@ class Cast:
     """Of the gateway, once it is started."""
     table: LiveTable | None = None
     """Table of variants that the gateway follows, once it is started."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Of the turns that have ended, by variant."""
     variant_voices: Mapping[str, FakeVoice] = field(default_factory=dict)
     """Further voices by name, served as "tts-NAME" behind an address of their own."""
     variant_portraits: Mapping[str, FakeFace] = field(default_factory=dict)
@@ -250,6 +254,7 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             turn_deadline_max_s=cast.turn_deadline_max_s or cast.turn_deadline_s,
             history_turns=4,
             stage_idle_s=cast.stage_idle_s,
+            observe=lambda turn, votes: cast.outcomes.extend(of_turn(turn, votes)),
         )
         cast.shadows = pipeline.shadows
         stack.push_async_callback(pipeline.shadows.close)

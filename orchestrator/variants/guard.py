@@ -99,6 +99,8 @@ class Guard:
         counts = await self._ask([*spans])
         _forget_gauges()
         for each in watched:
+            for reason in guardrails.REASONS:  # A rate needs the 0 before the first.
+                ROLLBACKS.labels(each.stage, each.variant, reason)
             _show(each, counts)
         breaches = [found for each in watched if (found := guardrails.breach(each, counts.__getitem__))]
         problems = [await self._roll_back(found) for found in breaches]

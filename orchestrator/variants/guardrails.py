@@ -20,6 +20,7 @@ from services.common.variants.table import ALONE, Guardrail, Stage, State, Table
 Z = 3.3
 """Standard errors of the bound: one comparison errs once in 2,000, for a window is judged again and again."""
 PERCENTILE = 0.95
+REASONS = ("failed", "degraded", "first_chunk")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Breach:
     Attributes:
         stage: Name of the stage.
         variant: Name of the variant.
-        reason: `failed`, `degraded` or `first_chunk`.
+        reason: One of `REASONS`.
         figures: The figures in words.
     """
 

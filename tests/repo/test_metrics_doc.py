@@ -7,6 +7,8 @@ import pytest
 from prometheus_client import Counter, Gauge, Histogram
 
 import orchestrator.metrics
+import orchestrator.variants.election
+import orchestrator.variants.guard
 import services.common.metrics
 import services.common.variants.kubernetes
 import services.common.variants.live
@@ -17,6 +19,8 @@ from orchestrator.attribution import STAGES
 DOCUMENT = (Path(__file__).parents[2] / "docs/metrics.md").read_text("utf-8")
 MODULES = (
     orchestrator.metrics,
+    orchestrator.variants.election,
+    orchestrator.variants.guard,
     services.common.metrics,
     services.common.variants.kubernetes,
     services.common.variants.live,

@@ -6,19 +6,24 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import trustme
 from prometheus_client import REGISTRY
 
 from e3rg.gateway.v1 import gateway_pb2 as pb
+from e3rg.gateway.v1 import gateway_pb2_grpc
 from orchestrator.variants import edits, ramps
-from orchestrator.variants.counts import BUCKET_S, Ledger, Outcome, Span
+from orchestrator.variants.counts import BUCKET_S, Counts, Ledger, Outcome, Span
 from orchestrator.variants.peers import Peers
 from orchestrator.variants.servicer import SPANS_MAX, GatewayServicer
+from services.common import server
 from services.common.errors import InvalidRequest, NotReady
+from services.common.tls import TlsFiles
 from services.common.variants.files import TableFile
 from services.common.variants.kubernetes import ConfigMapTable
 from services.common.variants.overlay import parse_overlay
 from services.common.variants.table import Guardrail, Stage, State, Table, Variant, dump, parse
-from tests.guarded import BEGIN_S, Judge, judges
+from tests.guarded import BEGIN_S, SERVICE, Judge, judges
+from tests.serving import loopback
 from tests.support.kubernetes_api import KubernetesApi
 
 
@@ -285,3 +290,22 @@ async def test_peers_that_cannot_be_looked_up_leave_its_own_counts() -> None:
     ledger.add([Outcome("tts", "b")])
     span = Span("tts", BEGIN_S, BEGIN_S)
     assert (await Peers(ledger, "mine", "gateways.invalid:50051").counts([span]))[span]["b"].turns == 1
+
+
+async def test_gateways_with_tls_tell_each_other_their_counts(tmp_path: Path) -> None:
+    authority, ledger = trustme.CA(), Ledger(lambda: BEGIN_S)
+    ca, certificate, key = (tmp_path / name for name in ("ca.pem", "certificate.pem", "key.pem"))
+    issued = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(ca)
+    issued.private_key_pem.write_to_path(key)
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    ledger.add([Outcome("tts", "b")])
+    settings = loopback(tls_certificate_file=certificate, tls_key_file=key)
+    span = Span("tts", BEGIN_S, BEGIN_S)
+    async with server.running(SERVICE, "orchestrator", settings) as running:
+        servicer = GatewayServicer(ledger, "other")
+        running.serve(lambda to: gateway_pb2_grpc.add_GatewayServiceServicer_to_server(servicer, to))
+        target = f"ipv4:127.0.0.1:{running.port}"
+        for tls, turns in ((TlsFiles(ca), 1), (None, 0)):
+            found = await Peers(Ledger(lambda: BEGIN_S), "mine", target, tls).counts([span])
+            assert found[span].get("b", Counts()).turns == turns

@@ -15,8 +15,6 @@ from tests.fakes import Gate, fail
 from tests.serving import CallLog, refused
 from tests.turns import Start, header, lost, respond
 
-AUDIO = {"output": pb.OUTPUT_AUDIO}
-
 
 def once(error: Exception, operation: str) -> Callable[..., None]:
     """Return a `before` that raises at the first time of an operation."""
@@ -57,7 +55,7 @@ async def test_a_turn_counts_once_for_each_stage_with_the_time_to_its_first_resu
 async def test_a_variant_whose_work_the_control_does_has_failed(start: Start, cast: Cast) -> None:
     stub = await start()
     cast.voice.before = once(BackendFailed("hoarse"), "speak")
-    assert lost(await respond(stub, header(**AUDIO))) == [("speech", "the variant that was chosen")]
+    assert lost(await respond(stub, header(output=pb.OUTPUT_AUDIO))) == [("speech", "the variant that was chosen")]
     assert of(cast, "tts") == [Outcome("tts", "b", failed=True, degraded=True), Outcome("tts", "a")]
     assert [each.first_s for each in cast.outcomes if each.stage == "tts"] == [0.0, 0.0]
 
@@ -83,14 +81,14 @@ async def test_what_is_lost_after_the_first_sound_is_a_failure_of_the_variant(st
             raise BackendFailed("hoarse")
 
     cast.voice.before = fail_second
-    await respond(stub, header(**AUDIO))
+    await respond(stub, header(output=pb.OUTPUT_AUDIO))
     assert of(cast, "tts") == [Outcome("tts", "b", failed=True, degraded=True)]
 
 
 async def test_a_voter_that_fails_is_counted(start: Start, cast: Cast) -> None:
     stub = await start()
     cast.text.before = fail(BackendFailed("confused"))
-    await respond(stub, header(**AUDIO))
+    await respond(stub, header(output=pb.OUTPUT_AUDIO))
     assert of(cast, "mllm-text") == [Outcome("mllm-text", "default", failed=True)]
     assert of(cast, "mllm-lead") == [Outcome("mllm-lead", "default")]
 
@@ -117,7 +115,7 @@ async def test_a_turn_that_runs_out_of_time_is_a_failure_of_who_had_not_ended(st
     stub = await start()
     cast.lead.before = gate = Gate("write")
     with refused(grpc.StatusCode.DEADLINE_EXCEEDED):
-        await respond(stub, header(**AUDIO))
+        await respond(stub, header(output=pb.OUTPUT_AUDIO))
     gate.open()
     assert of(cast, "writer") == [Outcome("writer", "b", failed=True)]
 
@@ -125,5 +123,5 @@ async def test_a_turn_that_runs_out_of_time_is_a_failure_of_who_had_not_ended(st
 async def test_a_full_queue_is_a_loss_and_no_failure(start: Start, cast: Cast) -> None:
     stub = await start()
     cast.voice.before = once(Overloaded("4 wait", 5.0), "speak")
-    await respond(stub, header(**AUDIO))
+    await respond(stub, header(output=pb.OUTPUT_AUDIO))
     assert of(cast, "tts") == [Outcome("tts", "b", degraded=True)]

@@ -237,6 +237,7 @@ async def test_the_elected_one_alone_shows_what_the_guardrail_sees(stack: AsyncE
     assert seen("e3rg_variant_share", variant="b", outcome="failed") == 0.05
     assert seen("e3rg_variant_share", variant="a", outcome="failed") == 0.01
     assert seen("e3rg_variant_first_chunk_p95_seconds", variant="b") == pytest.approx(0.5, rel=0.05)
+    assert seen("e3rg_variant_rollbacks_total", variant="b", reason="degraded") == 0
     await other.guard.look()
     assert seen("e3rg_variant_share", variant="b", outcome="failed") is None
 

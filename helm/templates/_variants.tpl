@@ -83,7 +83,9 @@ writer: {{ .component }}
 {{- range $limit, $value := $limits }}{{ $_ := set $made (snakecase $limit) (ternary (int $value) (float64 $value) (eq $limit "turnsMin")) }}{{ end -}}
 {{- $_ := set $guardrails $stage $made -}}
 {{- end -}}
-{{- dict "owner" "helm" "stages" $stages "guardrails" $guardrails | toPrettyJson -}}
+{{- $table := dict "owner" "helm" "stages" $stages "guardrails" $guardrails -}}
+{{- with .Values.variants.experiment }}{{ $_ := set $table "experiment" . }}{{ end -}}
+{{- $table | toPrettyJson -}}
 {{- end }}
 
 {{/* Fails where variants contradict each other. */}}
@@ -103,7 +105,7 @@ writer: {{ .component }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq .Values.variants.owner "cli") (or .Values.variants.stages .Values.variants.guardrails) }}{{ fail "variants.stages or variants.guardrails is set, but variants.owner is cli, and the command e3rg variants decides; set variants.owner=helm, or leave them out" }}{{ end -}}
+{{- if and (eq .Values.variants.owner "cli") (or .Values.variants.stages .Values.variants.guardrails .Values.variants.experiment) }}{{ fail "variants.stages, variants.guardrails or variants.experiment is set, but variants.owner is cli, and the command e3rg variants decides; set variants.owner=helm, or leave them out" }}{{ end -}}
 {{- $components := include "e3rg.stages" . | fromYaml -}}
 {{- range $stage, $wanted := .Values.variants.stages -}}
 {{- $at := printf "variants.stages.%s" $stage -}}

@@ -2,14 +2,17 @@
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from orchestrator.settings import OrchestratorSettings
+from orchestrator.variants import chart_values, edits
+from orchestrator.variants.edits import Author, made
 from services.common.variants.settings import TABLE
-from services.common.variants.table import State, Table, parse
+from services.common.variants.table import Experiment, State, Table, parse
 from services.understanding.settings import UnderstandingSettings
 from tests.chart.conftest import CHART, PROFILES, REGISTRY, Manifest, Rendered, rendered
 from tests.support.kubernetes_programs import helm
@@ -266,3 +269,35 @@ def test_the_notes_say_how_each_variant_comes_into_the_table() -> None:
 @pytest.mark.parametrize("profile_name", ["cpu", "variants by values"])
 def test_the_notes_are_silent_where_there_is_nothing_to_put(profile_name: str) -> None:
     assert "e3rg variants" not in _notes(*PROFILES[profile_name])
+
+
+def test_the_values_that_a_refused_command_prints_make_the_table_that_it_would_have_made(tmp_path: Path) -> None:
+    before = _table("variants.stages.tts.weights.default=100")
+    author = Author("ada", "", 100.0)
+    after = made(before, partial(edits.set_weights, stage="tts", weights={"kokoro": 12.5}), author)
+    after = made(after, partial(edits.set_guardrail, stage="tts", limits={"turns_min": 5, "window_s": 60.0}), author)
+    values = tmp_path / "values.yaml"
+    values.write_text(chart_values.written(before, after), "utf-8")
+    text = rendered(*PROFILES["variants"], "--set", "variants.owner=helm", "-f", str(values))
+    table = parse(text.of("ConfigMap")["variants"]["data"][TABLE])
+    assert (table.stages, table.guardrails) == (after.stages, after.guardrails)
+
+
+def test_the_experiment_that_a_refused_command_prints_runs(tmp_path: Path) -> None:
+    before = _table("variants.stages.tts.weights.default=100")
+    trial = Experiment(
+        id="warmer",
+        stage="tts",
+        hypothesis="better: yes",
+        primary="rating",
+        users_min=50,
+        salt="12345678",
+        started_at_s=1.5e9,
+        phases=({"default": 100.0},),
+    )
+    after = before.model_copy(update={"experiment": trial})
+    values = tmp_path / "values.yaml"
+    values.write_text(chart_values.written(before, after), "utf-8")
+    settings = "variants.owner=helm,variants.stages.tts.weights.default=100"
+    text = rendered(*PROFILES["variants"], "--set", settings, "-f", str(values))
+    assert parse(text.of("ConfigMap")["variants"]["data"][TABLE]).experiment == trial

@@ -329,7 +329,7 @@ def test_the_history_keeps_the_last_changes() -> None:
 def test_the_values_of_the_chart_are_the_stages_that_are_different_as_yaml() -> None:
     before = edits.put(split(100, 0), "video", "b", "face-b:50055")
     changed = made(before, partial(ramp, weights=(12.5, 50)), AUTHOR)
-    assert "          weight: 12.5\n" in chart_values.written(before, changed)
+    assert "        b: 12.5\n" in chart_values.written(before, changed)
     changed = made(changed, partial(edits.set_guardrail, stage="tts", limits={"turns_min": 5}), AUTHOR)
     changed = made(changed, partial(promote, variant="b"), AUTHOR)
     assert chart_values.written(before, changed) == (
@@ -337,14 +337,11 @@ def test_the_values_of_the_chart_are_the_stages_that_are_different_as_yaml() -> 
         "  stages:\n"
         "    tts:\n"
         '      control: "b"\n'
-        "      variants:\n"
-        "        a:\n"
-        '          address: "voice-a:50054"\n'
-        '          state: "draining"\n'
-        "        b:\n"
-        '          address: "voice-b:50054"\n'
-        "          weight: 100\n"
+        "      weights:\n"
+        "        b: 100\n"
+        "      states:\n"
+        '        a: "draining"\n'
         "  guardrails:\n"
         "    tts:\n"
-        "      turns_min: 5\n"
+        "      turnsMin: 5\n"
     )

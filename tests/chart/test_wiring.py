@@ -87,7 +87,7 @@ def test_every_pod_has_a_policy() -> None:
 def test_a_gateway_that_is_closed_opens_to_the_peers_that_are_named_and_to_the_test() -> None:
     peer = "gateway.allowFrom[0].namespaceSelector.matchLabels.team=edge"
     (rule, _) = rendered("--set", peer).of("NetworkPolicy")["orchestrator"]["spec"]["ingress"]
-    assert _services(rule["from"]) == {"turn"}
+    assert _services(rule["from"]) == {"turn", "orchestrator"}
     assert {"namespaceSelector": {"matchLabels": {"team": "edge"}}} in rule["from"]
 
 

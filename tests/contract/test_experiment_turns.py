@@ -46,7 +46,10 @@ class Split:
         stage = Stage(variants={"default": Variant(weight=100 - b), "b": Variant(weight=b)})
         table = Table(version=self.version, stages={"tts": stage}, experiment=experiment)
         await asyncio.to_thread(self.path.write_text, dump(table), "utf-8")
-        await until(lambda: REGISTRY.get_sample_value("e3rg_variants_version") == self.version)
+        live = self.door.cast.table
+        assert live
+        while live.current.version != self.version:
+            await live.changed()
 
     async def rate(self, person: str, stars: int) -> None:
         """Have a user's turns rated through the gateway."""

@@ -73,12 +73,12 @@ $(FAMILIES:%=test-models-%): test-models-%: .venv-models/%/stamp models
 test-models-triton: .venv-models/triton/stamp .venv/dev.stamp models
 	$(BIN)/python -m pytest tests/models/triton
 
-test-cluster: .venv/dev.stamp models ## Install the chart in the cluster of KUBECONFIG and interrupt it: LOAD="kind load image-archive" IMAGES=all.tar, or REGISTRY=… TAG=…; GATEWAY=namespace/name=host:port VALUES=file
+test-cluster: .venv/dev.stamp models test-weights ## Install the chart in the cluster of KUBECONFIG and interrupt it: LOAD="kind load image-archive" IMAGES=all.tar, or REGISTRY=… TAG=…; GATEWAY=namespace/name=host:port VALUES=file
 	@: $${KUBECONFIG:?name the cluster by KUBECONFIG; the tests make and delete the namespace e3rg-test in it}
 	$(if $(LOAD),$(LOAD) $(IMAGES))
 	$(CLUSTER) $(BIN)/python -m pytest tests/cluster --ignore tests/cluster/full
 
-test-cluster-full: .venv/dev.stamp models ## The same with an upgrade from PREVIOUS=CHART, a drained and a lost node: KILL="…" REVIVE="…", called with the node's name
+test-cluster-full: .venv/dev.stamp models test-weights ## The same with an upgrade from PREVIOUS=CHART, a drained and a lost node: KILL="…" REVIVE="…", called with the node's name
 	@: $${KUBECONFIG:?name the cluster by KUBECONFIG; the tests make and delete the namespace e3rg-test in it}
 	$(if $(LOAD),$(LOAD) $(IMAGES))
 	$(CLUSTER) E3RG_TEST_PREVIOUS_CHART='$(PREVIOUS)' E3RG_TEST_KILL='$(KILL)' E3RG_TEST_REVIVE='$(REVIVE)' \

@@ -60,6 +60,9 @@ def _profile(found: argparse.Namespace) -> Profile:
         tenant=found.tenant,
         deadline_s=found.deadline_s,
         conversations=found.conversations,
+        conversation_turns=found.conversation_turns,
+        keep_clips=found.keep_clips,
+        name=found.name,
         seed=found.seed,
         connections=found.connections,
         ca_file=found.ca,
@@ -129,4 +132,8 @@ def _add_turns(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--tenant", default=os.environ.get("E3RG_TENANT", "default"), help="whose (%(default)s)")
     group.add_argument("--deadline-s", type=float, default=120, help="of each turn (%(default)s)")
     group.add_argument("--conversations", action="store_true", help="keep turns, each caller in one of its own")
+    told = "a caller begins another conversation after so many answers (never)"
+    group.add_argument("--conversation-turns", type=int, default=0, metavar="TURNS", help=told)
+    group.add_argument("--keep-clips", action="store_true", help="keep sound and video of the turns too")
+    group.add_argument("--name", default="", help="conversations begin with it (drawn)")
     group.add_argument("--seed", type=int, default=0, help="same seed, same arrivals and messages (%(default)s)")

@@ -100,6 +100,7 @@ class Caller:
             identity=self._profile.identity,
             tenant=self._profile.tenant,
             conversation=conversation,
+            keep_clips=self._profile.keep_clips,
             output=OUTPUTS[self._profile.output],
             seed=self._seeds.randrange(SEEDS),
         )

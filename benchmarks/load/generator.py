@@ -4,7 +4,7 @@ import asyncio
 import math
 import random
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -54,7 +54,7 @@ class Load:
         caller: Maker | None = None,
     ) -> None:
         self.profile = profile
-        self.name = f"load-{secrets.token_hex(4)}"
+        self.name = profile.name or f"load-{secrets.token_hex(4)}"
         self._on_turn = on_turn
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begun_s = 0.0
@@ -62,6 +62,9 @@ class Load:
         self._caller: Maker = caller or Caller(profile, self.now_s)
         self._draw = random.Random(f"{profile.seed} messages")
         self._turns: list[Turn] = []
+        self._talks: dict[int, str] = {}
+        self._answers: Counter[str] = Counter()
+        self._talks_begun = 0
         self._not_sent_at_s: list[float] = []
         self._is_stopped = False
         self._group = asyncio.TaskGroup()
@@ -156,12 +159,21 @@ class Load:
         await asyncio.sleep(max(0.0, at_s - self.now_s()))
 
     def _conversation(self, number: int) -> str:
-        return f"{self.name}-{number}" if self.profile.conversations else ""
+        """Return the conversation of a caller's next turn; empty for none."""
+        if not self.profile.conversations:
+            return ""
+        if not self.profile.conversation_turns:
+            return f"{self.name}-{number}"
+        # Numbered for all callers together: whoever is faster, the first conversations have the same names.
+        if self._answers[self._talks.get(number, "")] >= self.profile.conversation_turns or number not in self._talks:
+            self._talks_begun += 1
+            self._talks[number] = f"{self.name}-{self._talks_begun}"
+        return self._talks[number]
 
     def _begin(self, due_s: float, conversation: str) -> tuple[Turn, asyncio.Task[None]]:
         """Begin a turn that was due at a time."""
         message = self.profile.mix.draw(self._draw)
-        turn = Turn(message.kind, due_s, self.now_s())
+        turn = Turn(message.kind, due_s, self.now_s(), conversation=conversation)
         self._turns.append(turn)
         making = self._group.create_task(self._turn(turn, message, conversation))
         if len(self._turns) == self.profile.turns_max:
@@ -171,6 +183,7 @@ class Load:
     async def _turn(self, turn: Turn, message: Message, conversation: str) -> None:
         turn.sent_at_s = self.now_s()
         await self._caller.make(turn, message, conversation)
+        self._answers[conversation] += turn.status == "OK"
         self._on_turn(turn)
 
 

@@ -36,6 +36,9 @@ class Profile:
         tenant: Whose identity that is.
         deadline_s: Deadline of each turn, from its sending.
         conversations: Whether turns are kept in conversations, which nobody shares with another caller at once.
+        conversation_turns: Answers after which a caller begins another conversation; 0 for never.
+        keep_clips: Whether the sound and the video of kept turns are kept too.
+        name: Name of the run, with which its conversations begin; drawn if empty.
         seed: Same seed, same arrivals, messages and thinking times.
         connections: Number of connections at the beginning; more are made when each has many turns open.
         ca_file: PEM file of the authority that certifies the gateway: with it, connections are TLS.
@@ -61,6 +64,9 @@ class Profile:
     tenant: str = "default"
     deadline_s: float = 120.0
     conversations: bool = False
+    conversation_turns: int = 0
+    keep_clips: bool = False
+    name: str = ""
     seed: int = 0
     connections: int = 4
     ca_file: str | Path = ""
@@ -72,6 +78,7 @@ class Profile:
         for name, value, least in (
             ("duration_s", self.duration_s, 0),
             ("turns_max", self.turns_max, 0),
+            ("conversation_turns", self.conversation_turns, 0),
             ("think_s", self.think_s, 0),
             ("open_max", self.open_max, 1),
             ("connections", self.connections, 1),
@@ -83,6 +90,9 @@ class Profile:
         for name, text, right in (("think", self.think, THINKS), ("output", self.output, tuple(OUTPUTS))):
             if text not in right:
                 raise ProfileError(name, f"{text!r}; use one of: {', '.join(right)}")
+        for name, wanted in (("conversation_turns", self.conversation_turns), ("keep_clips", self.keep_clips)):
+            if wanted and not self.conversations:
+                raise ProfileError(name, f"{wanted:d}, but nothing is kept; ask for conversations too")
         if not self.ramp.duration_s:
             raise ProfileError("duration_s", "0, and there are no stages; give more than 0")
         if not self.ramp.highest:

@@ -41,6 +41,9 @@ class Turn:
         stalls: Number of stalls of a player that starts with the first chunk.
         retry_after_s: Pause that the gateway asked for.
         trace_id: Id of the turn in all logs.
+        conversation: Its conversation; empty for none.
+        kept_as: Its id in the conversation; empty if it was not kept.
+        variants: Variant that served each stage, as the reply says.
     """
 
     kind: str
@@ -66,6 +69,9 @@ class Turn:
     bytes_received: int = 0
     retry_after_s: float = 0.0
     trace_id: str = ""
+    conversation: str = ""
+    kept_as: str = ""
+    variants: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_lost(self) -> bool:
@@ -124,8 +130,11 @@ class Recorder:
                 self._last_s = at_s
             case "degraded":
                 turn.degraded.append(f"{event.degraded.stage}: {event.degraded.dropped}")
+            case "served":
+                turn.variants[event.served.stage] = event.served.variant
             case "done":
                 self._is_done = True
+                turn.kept_as = event.done.turn
 
     def end(self) -> None:
         """Note that the last event has come."""

@@ -1,14 +1,18 @@
 """Packs the model folder into wheels again, so that a cluster without a network gets its weights from a mirror."""
 
+import os
 import sys
 import zipfile
 from pathlib import Path
 
 from models.fetch import Manifest
 
+OPTIONAL = ("kokoro",)
+"""Optional models that tests run; `make test-cluster` fetches them."""
+
 
 def pack(models: Path, folder: Path) -> None:
-    """Write one wheel for each package of the manifest's files that everybody gets.
+    """Write one wheel for each package of the manifest's files that everybody gets, and of the optional ones.
 
     Args:
         models: The model folder, as `make models` fills it.
@@ -16,13 +20,15 @@ def pack(models: Path, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     members: dict[tuple[str, str], dict[str, Path]] = {}
-    for file in Manifest.load().chosen():
-        (part,) = file.parts
-        members.setdefault((part.package, part.version), {})[part.member] = models / file.path
+    for file in Manifest.load().chosen(OPTIONAL):
+        for number, part in enumerate(file.parts):
+            # A file of several parts lies whole in the first; the others are empty.
+            source = Path(os.devnull) if number else models / file.path
+            members.setdefault((part.package, part.version), {})[part.member] = source
     for (package, version), paths in members.items():
         with zipfile.ZipFile(folder / f"{package.replace('-', '_')}-{version}-py3-none-any.whl", "w") as wheel:
             for member, path in paths.items():
-                wheel.write(path, member)
+                wheel.writestr(member, path.read_bytes())
 
 
 if __name__ == "__main__":

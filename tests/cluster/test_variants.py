@@ -14,7 +14,7 @@ from tests.support.cluster import Cluster
 from tests.support.talks import CALLERS, MOVED, by_conversation, check_split, failed, losses, talking
 from tests.support.variant_commands import change, each_gateway, metric, run, until_used
 
-CONVERSATIONS = 30
+CONVERSATIONS = 24
 """Conversations of two turns; the long tests hold more."""
 KOKORO = "dns:///{release}-tts-kokoro:50051"
 REFUSED = 'e3rg_variants_tables_total{outcome="refused"}'
@@ -119,12 +119,12 @@ def test_the_control_takes_over_from_a_voice_that_dies_and_keeps_its_conversatio
         cluster.wait("Kokoro speaks", lambda: any(turn.variants.get("tts") == "kokoro" for turn in load.ended))
         cluster.kubectl("scale", deployment, "--replicas=0")
         cluster.kubectl("delete", "pod", "--selector=e3rg/variant=kokoro", "--grace-period=0", "--force")
-        load.wait_for(2 * CALLERS)
+        load.wait_for(CALLERS)
         dead_s = load.result().elapsed_s
         refused = run(address, "set", "tts", "kokoro=60")
         assert refused.status == 1
         assert "stages.tts.variants.kokoro: no replica takes calls" in refused.problem
-        load.wait_for(2 * CALLERS)
+        load.wait_for(CALLERS)
     cluster.kubectl("scale", deployment, "--replicas=1")
     cluster.kubectl("rollout", "status", deployment, "--timeout=240s")
     later = [turn for turn in load.ended if turn.sent_at_s > dead_s]
@@ -153,7 +153,7 @@ def test_a_gateway_that_starts_without_the_clusters_api_has_the_table_and_no_tur
         assert metric(cluster, fresh, "e3rg_variants_version") == version
         with each_gateway(cluster, split, tmp_path) as gateways:
             assert gateways[fresh].variants.get().version == version
-            load.wait_for(CALLERS)
+            load.wait_for(CALLERS // 2)
             cluster.helm(*upgrade)
             cluster.wait("it is watched", lambda: metric(cluster, fresh, "e3rg_variants_watched") == 1)
             until_used([*gateways.values()], change(address, "set", "tts", "kokoro=20"))

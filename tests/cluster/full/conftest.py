@@ -4,6 +4,7 @@ Environment, beside that of the other tests on a cluster:
     E3RG_TEST_PREVIOUS_CHART: Folder of the chart of the earlier version; its images have the tag `previous`.
     E3RG_TEST_ADAPTER: Program of prometheus-adapter; there are images of it and of Prometheus then.
     E3RG_TEST_KILL, E3RG_TEST_REVIVE: Commands that end a node without warning, and bring it back; its name is added.
+    E3RG_TEST_STOP_API, E3RG_TEST_RESUME_API: Commands that stop the server of the cluster's API, and let it go on.
 """
 
 import os
@@ -59,5 +60,15 @@ def revive_node() -> Callable[[str], None]:
     return lambda name: _run("E3RG_TEST_REVIVE", name)
 
 
-def _run(variable: str, name: str) -> None:
-    subprocess.run([*shlex.split(os.environ[variable]), name], check=True, timeout=TIMEOUT_S)
+@pytest.fixture
+def stop_api() -> Callable[[], None]:
+    return lambda: _run("E3RG_TEST_STOP_API")
+
+
+@pytest.fixture
+def resume_api() -> Callable[[], None]:
+    return lambda: _run("E3RG_TEST_RESUME_API")
+
+
+def _run(variable: str, *words: str) -> None:
+    subprocess.run([*shlex.split(os.environ[variable]), *words], check=True, timeout=TIMEOUT_S)

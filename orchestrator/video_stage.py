@@ -48,7 +48,10 @@ class VideoStage:
         await turn.reference(identity, portrait_of(identity))  # Read beside the speech, and named where it is damaged.
         while True:
             told = turn.rate_hz
-            if not (rate_hz := await asyncio.shield(told)):
+            rate_hz = await asyncio.shield(told)
+            if turn.rate_hz is not told:
+                continue
+            if not rate_hz:
                 timing.outcome = "cancelled"
                 return None  # The voice failed before its first sound: there is nothing to render.
             turn.rendering = turn.start(self._render(identity, rate_hz, timing))

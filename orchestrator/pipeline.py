@@ -30,7 +30,7 @@ from orchestrator.video_stage import VideoStage
 from services.common import rpc, tracing
 from services.common.channels import BalancedChannel, near
 from services.common.clock import now_s
-from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
+from services.common.errors import DeadlineExceeded, FailedPrecondition, NotReady, ServiceError
 from services.common.variants.channels import VariantChannels
 from services.common.variants.choosing import Chosen
 from services.common.variants.live import LiveTable
@@ -204,7 +204,7 @@ class _Story:
             return now
 
         deliver()
-        voice = SpeechStage(turn, lambda: self._models(TTS)[0], deliver)
+        voice = SpeechStage(turn, self._voice, deliver)
         speaking = turn.start(voice.run(recalled.identity))
         self._shadows.speak_and_render(recalled.identity, decide)
         filming = turn.start(VideoStage(turn, self._face, deliver).run(recalled.identity))
@@ -279,6 +279,16 @@ class _Story:
     def _served_by(self, understood: understanding.UnderstandResponse) -> ServedBy:
         turn = self._turn
         return served_by(turn.routing, understood, turn.chosen, turn.served)
+
+    def _voice(self) -> tts.GetModelResponse:
+        """Return what the voice is that serves now.
+
+        Raises:
+            NotReady: It took over from another one, and no replica of it takes calls.
+        """
+        if not (models := self._models(TTS)):
+            raise NotReady(f"{TTS}: {self._turn.channel(TTS).replicas.problem or 'no replica says which model it has'}")
+        return models[0]
 
     def _face(self) -> video.GetModelResponse:
         return next(iter(self._models(VIDEO)), video.GetModelResponse())

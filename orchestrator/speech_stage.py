@@ -75,6 +75,7 @@ class SpeechStage:
         """
         turn = self._turn
         header, memory = turn.header, turn.memory
+        self._timing.variant = turn.chosen[TTS].variant
         fitted = await memory.derived(header.tenant, identity, list(recordings), self._model().card.digest)
         request = to_speak(Speaker(identity.profile, recordings, fitted), self._deliver(), sentences)
         spoken = turn.voice.speak(request)

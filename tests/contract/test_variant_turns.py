@@ -194,6 +194,32 @@ async def test_the_control_takes_over_from_a_voice_that_fails_before_its_first_s
     assert kept(cast) == [KEPT_A]
 
 
+async def test_a_turn_whose_voice_and_control_are_both_lost_goes_on_without_sound(stage: Stage, cast: Cast) -> None:
+    cast.variant_voices["b"].before = failing(BackendFailed("broken"), "speak")
+    cast.lead.before = gate = Gate("write")
+    await stage.set(default={"weight": 0}, b={"weight": 100})
+    saying = asyncio.create_task(stage.say())
+    await gate.reached()
+    await stage.deployment.stop("tts")
+    gate.open()
+    turn = await saying
+    assert turn.sentences
+    assert lost(turn) == [("speech", "the variant that was chosen"), ("speech", "audio")]
+
+
+async def test_a_turn_whose_renderer_and_control_are_both_lost_goes_on_without_video(stage: Stage, cast: Cast) -> None:
+    cast.variant_portraits["b"].before = fail(BackendFailed("broken"))
+    cast.lead.before = gate = Gate("write")
+    await stage.set("video", default={"weight": 0}, b={"weight": 100})
+    saying = asyncio.create_task(stage.say(output=pb.OUTPUT_VIDEO))
+    await gate.reached()
+    await stage.deployment.stop("video")
+    gate.open()
+    turn = await saying
+    assert turn.audio
+    assert lost(turn) == [("video", "the variant that was chosen"), ("video", "video")]
+
+
 async def test_after_the_first_sound_nothing_moves(stage: Stage, cast: Cast) -> None:
     cast.variant_voices["b"].before = failing(BackendFailed("broken"), "speak", after=1)
     await stage.set(default={"weight": 0}, b={"weight": 100})

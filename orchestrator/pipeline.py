@@ -288,7 +288,8 @@ class _Story:
         """
         if not (models := self._models(TTS)):
             raise NotReady(f"{TTS}: {self._turn.channel(TTS).replicas.problem or 'no replica says which model it has'}")
-        return models[0]
+        voice: tts.GetModelResponse = models[0]
+        return voice
 
     def _face(self) -> video.GetModelResponse:
         return next(iter(self._models(VIDEO)), video.GetModelResponse())

@@ -158,6 +158,17 @@ async def test_a_bad_text_is_refused_and_told_and_the_table_before_stays(tmp_pat
     assert live.problem == ""
 
 
+async def test_a_table_whose_channels_cannot_be_opened_now_is_told_of(tmp_path: Path, stack: AsyncExitStack) -> None:
+    def prepare(candidates: Sequence[Table]) -> None:
+        if candidates[-1].version == 2:
+            raise FileNotFoundError("tls.crt is being replaced")
+
+    source = TableFile(tmp_path / "variants.json")
+    live = await stack.enter_async_context(LiveTable(source, anything, prepare=prepare).running())
+    await source.replace("", dump(Table(version=2)))
+    await until(live, lambda live: "tls.crt is being replaced" in live.problem)
+
+
 async def test_a_table_that_cannot_serve_is_refused_with_the_reason(tmp_path: Path, stack: AsyncExitStack) -> None:
     async def check(candidate: Table) -> None:
         if candidate.version == 2:

@@ -133,10 +133,11 @@ class LiveTable:
                 # After a start conversations go on where they were, whatever is away at the moment.
                 if self._is_known:
                     await self.check(table)
-            except (InvalidTable, ServiceError) as error:
+            except InvalidTable as error:
                 self._refuse(str(error))
-                if isinstance(error, InvalidTable):
-                    return
+                return
+            except Exception as error:  # As a file of TLS that is being replaced: a task that ends takes no table.
+                self._refuse(str(error) if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}")
                 await asyncio.sleep(CHECK_AGAIN_S)
                 continue
             self.overlay, self._is_known = overlay, True

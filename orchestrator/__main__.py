@@ -13,7 +13,7 @@ from orchestrator.identities import Examiner
 from orchestrator.memories import SERVICES, Memories
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
-from orchestrator.routing import PINNED, TTS, VIDEO, VOTER
+from orchestrator.routing import PINNED, READY_S, TTS, VIDEO, VOTER
 from orchestrator.servicer import OrchestratorServicer
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.stages import Understanding
@@ -92,6 +92,8 @@ async def main(started: asyncio.Event) -> None:
         async def needed() -> None:
             """Waits for what no turn goes without; what is lost later leaves the gateway ready."""
             await live.known()
+            # Else the first turns would leave their conversations' variants, which are only being connected to.
+            await variants.ready(live.current, READY_S)
             await channels["understanding"].channel_ready()
             await channels["memory"].channel_ready()
             with contextlib.suppress(ServiceError):  # Only changes of the table need the voters' names.

@@ -207,7 +207,7 @@ class _Story:
         voice = SpeechStage(turn, self._voice, deliver)
         speaking = turn.start(voice.run(recalled.identity))
         self._shadows.speak_and_render(recalled.identity, decide)
-        filming = turn.start(VideoStage(turn, self._face, deliver).run(recalled.identity))
+        filming = turn.start(VideoStage(turn, self._renderer, deliver).run(recalled.identity))
         text, record = await self._write(understood, recalled, await searching, delivery)
         served = self._served_by(understood)
         remembering = turn.start(turn.keeper.remember(recalled, understood, text, delivery, served))
@@ -290,6 +290,17 @@ class _Story:
             raise NotReady(f"{TTS}: {self._turn.channel(TTS).replicas.problem or 'no replica says which model it has'}")
         voice: tts.GetModelResponse = models[0]
         return voice
+
+    def _renderer(self) -> video.GetModelResponse:
+        """Return what the renderer is that serves now.
+
+        Raises:
+            NotReady: It took over from another one, and no replica of it takes calls.
+        """
+        if not self._models(VIDEO):
+            problem = self._turn.channel(VIDEO).replicas.problem
+            raise NotReady(f"{VIDEO}: {problem or 'no replica says which model it has'}")
+        return self._face()
 
     def _face(self) -> video.GetModelResponse:
         return next(iter(self._models(VIDEO)), video.GetModelResponse())

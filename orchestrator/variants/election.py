@@ -99,7 +99,10 @@ class Election:
 
     async def _stand(self) -> None:
         while True:
-            await self.attempt()
+            try:
+                await self.attempt()
+            except Exception:  # As a Lease that somebody made without its fields: without elections nobody guards.
+                log.exception("the election failed; it is tried again")
             await asyncio.sleep(RENEW_S)
 
 

@@ -125,7 +125,7 @@ async def test_values_to_commit_are_printed_where_the_chart_owns_the_table(varia
     await mine.write(Table.model_validate({"owner": "helm", "stages": {"tts": stage}}))
     status, printed, complaint = await variants("set", "tts", "kokoro=50")
     assert status == 1
-    assert printed.startswith('variants:\n  stages:\n    tts:\n      control: "default"\n      variants:\n')
+    assert printed.startswith('variants:\n  stages:\n    tts:\n      control: "default"\n      weights:\n')
     problem = "the chart's values own the table of variants; put this in the place of what they have, commit it and"
     assert complaint == f"e3rg: FAILED_PRECONDITION: {problem} upgrade\n"
     assert (await variants("show"))[1].splitlines()[0].endswith(", owned by the chart's values")

@@ -65,9 +65,7 @@ def test_a_turn_is_kept_with_its_votes_its_models_its_timings_and_what_was_said_
     )
     timings_s = dict(newest.timings_s)
     assert 0 < timings_s.pop("first_sound") < timings_s["turn"]
-    assert timings_s == pytest.approx(
-        {stage: timing.end_s - timing.start_s for stage, timing in last.timings.items()}
-    )
+    assert timings_s == pytest.approx({stage: timing.end_s - timing.start_s for stage, timing in last.timings.items()})
     assert {"recall", "vote", "reply", "speech", "video", "remember", "keep_clips", "turn"} <= newest.timings_s.keys()
     clips = {clip.kind: clip for clip in newest.clips}
     assert clips.keys() == {memory.CLIP_KIND_SPEECH, memory.CLIP_KIND_VIDEO}

@@ -176,6 +176,7 @@ async def test_a_table_that_cannot_serve_is_refused_with_the_reason(tmp_path: Pa
 
     source = TableFile(tmp_path / "variants.json")
     live = await stack.enter_async_context(LiveTable(source, check).running())
+    await live.known()
     await source.replace("", dump(Table(version=2)))
     await until(live, lambda live: bool(live.problem))
     assert (live.problem, live.current.version) == ("tts b has no ready replica", 0)

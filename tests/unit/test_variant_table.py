@@ -40,6 +40,10 @@ def test_a_table_that_nobody_counts_has_a_version_of_its_content() -> None:
         ),
         ({"stages": {"tts": {"variants": {}}}}, "stages.tts.variants"),
         ({"stages": {"tts": {"variants": {"b": {"weight": 100}}}}}, "stages.tts: control is 'default'; name one of"),
+        (
+            {"stages": {"tts": {"variants": {"default": {"state": "off"}, "b": {"weight": 100}}}}},
+            "stages.tts: default is the control and off; let it serve, or name another control",
+        ),
         ({"stages": {"TTS": {"variants": {"default": {"weight": 100}}}}}, "stages.TTS"),
         (
             {"stages": {"tts": {"variants": {"default": {"weight": 50}, "b": {"weight": 50, "state": "off"}}}}},

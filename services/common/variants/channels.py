@@ -1,6 +1,7 @@
 """Channels to the variants of the stages that this process calls."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 
 from services.common.channels import BalancedChannel
@@ -42,6 +43,17 @@ class VariantChannels:
             for name, variant in table.stage(stage).variants.items():
                 if variant.state is not State.OFF:
                     self.of(table, stage, name)
+
+    async def ready(self, table: Table, timeout_s: float) -> None:
+        """Wait until each variant that may be called has a replica that takes calls, or the time is over."""
+        waiting = [
+            self.of(table, stage, name).replicas.wait_ready()
+            for stage in self.addresses
+            for name, variant in table.stage(stage).variants.items()
+            if variant.state is not State.OFF
+        ]
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*waiting), timeout_s)
 
     def close_others(self, tables: Iterable[Table]) -> None:
         """Close the channels that none of these tables needs."""

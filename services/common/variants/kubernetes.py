@@ -135,6 +135,7 @@ class _Watching:
         self._stopped = threading.Event()
         self._watch = watch.Watch()
         self._is_watched: bool | None = None
+        self._has_told = False
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="variants-watch", daemon=True).start()
@@ -162,7 +163,8 @@ class _Watching:
     def _list(self, api: client.CoreV1Api) -> str:
         """Tell the text as it is; return the version of the list."""
         listed = api.list_namespaced_config_map(**self._asked, _request_timeout=CALL_TIMEOUT_S)
-        self._tell(next(((held.data or {}).get(self._key, "") for held in listed.items), ""))
+        if listed.items or not self._has_told:
+            self._hand_on(next(((held.data or {}).get(self._key, "") for held in listed.items), ""))
         self._say(True)
         return str(listed.metadata.resource_version)
 
@@ -177,10 +179,14 @@ class _Watching:
                 continue
             found = change["raw_object"]
             version = found["metadata"]["resourceVersion"]
-            if change["type"] != "BOOKMARK":
-                data = found.get("data") or {} if change["type"] != "DELETED" else {}
-                self._tell(data.get(self._key, ""))
+            # One that is deleted comes again, as when it is replaced by force: until then conversations stay.
+            if change["type"] not in ("BOOKMARK", "DELETED"):
+                self._hand_on((found.get("data") or {}).get(self._key, ""))
         return version
+
+    def _hand_on(self, text: str) -> None:
+        self._has_told = True
+        self._tell(text)
 
     def _say(self, is_watched: bool, why: str = "") -> None:
         if is_watched == self._is_watched or self._stopped.is_set():

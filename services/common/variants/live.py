@@ -137,7 +137,9 @@ class LiveTable:
                 self._refuse(str(error))
                 return
             except Exception as error:  # As a file of TLS that is being replaced: a task that ends takes no table.
+                is_known = self._is_known
                 self._refuse(str(error) if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}")
+                self._is_known = is_known  # A first table that is tried again is no reason to begin without it.
                 await asyncio.sleep(CHECK_AGAIN_S)
                 continue
             self.overlay, self._is_known = overlay, True

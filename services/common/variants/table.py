@@ -69,6 +69,8 @@ class Stage(Frozen):
     def _adds_up(self) -> "Stage":
         if self.control not in self.variants:
             raise ValueError(f"control is {self.control!r}; name one of {sorted(self.variants)}")
+        if (state := self.variants[self.control].state) is not State.SERVING:
+            raise ValueError(f"{self.control} is the control and {state}; let it serve, or name another control")
         for name, variant in self.variants.items():
             if variant.weight and variant.state is not State.SERVING:
                 raise ValueError(f"{name} is {variant.state} with weight {variant.weight:g}; give it weight 0")

@@ -242,12 +242,14 @@ class _Story:
         try:
             await self._reach_stage(TTS)
         except ServiceError as error:
+            turn.chosen.pop(TTS, None)
             turn.drop("speech", error, pb.OUTPUT_TEXT)
         if turn.output < pb.OUTPUT_VIDEO:
             return
         try:
             await self._reach_stage(VIDEO)
         except ServiceError as error:
+            turn.chosen.pop(VIDEO, None)
             turn.drop("video", error, pb.OUTPUT_AUDIO)
         if VIDEO in turn.chosen and self._header.quality:
             check_quality(self._header.quality, self._face().qualities)
@@ -306,11 +308,8 @@ class _Story:
         return next(iter(self._models(VIDEO)), video.GetModelResponse())
 
     def _capabilities(self) -> Capabilities:
-        """Return what voice and face have that serve now; nothing of one that was dropped."""
-        output = self._turn.output
-        styles = [voice.styles for voice in self._models(TTS)] if output >= pb.OUTPUT_AUDIO else []
-        classes = self._face().face_classes if output >= pb.OUTPUT_VIDEO else ()
-        return Capabilities(_in_all(styles), tuple(classes))
+        """Return what voice and face have that serve now; nothing of one that cannot be reached."""
+        return Capabilities(_in_all([voice.styles for voice in self._models(TTS)]), tuple(self._face().face_classes))
 
     async def _understand(self, recalling: asyncio.Task[memory.RecallResponse]) -> understanding.UnderstandResponse:
         asked_s = 0.0

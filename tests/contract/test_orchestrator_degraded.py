@@ -12,7 +12,7 @@ from services.mllm.domain import ReplyRecord
 from tests.deployment import Cast, Deployment
 from tests.fakes import Gate, fail
 from tests.serving import refused
-from tests.turns import REPLY, Start, away, header, lost, respond
+from tests.turns import REPLY, Start, Turn, away, header, lost, respond
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
@@ -83,7 +83,13 @@ async def test_a_voice_that_fails_in_the_middle_leaves_its_beginning_with_the_fi
             raise BackendFailed("hoarse")
 
     cast.voice.before = fail_second
-    turn = await respond(stub, header())
+    cast.memory.before = gate = Gate("GetDerived", after=1)  # The face is asked for once the voice has failed.
+    events = []
+    async for event in stub.Respond(iter([header()]), timeout=20):
+        events.append(event)
+        if event.HasField("degraded"):
+            gate.open()
+    turn = Turn(events)
     assert lost(turn) == [("speech", "the rest of the audio and video")]
     assert turn.done.text == REPLY
     assert turn.audio_s == 0.5

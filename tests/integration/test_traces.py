@@ -65,7 +65,7 @@ def test_stages_and_models_are_spans_within_their_calls(spans: list[Span]) -> No
 def test_a_call_that_fails_says_why_in_its_span(deployment: Deployment, collector: Collector) -> None:
     with Client(deployment.address) as client, pytest.raises(ClientError):
         list(client.respond(pb.RespondHeader(text="Hello.", identity="nobody-of-that-name")))
-    assert "nobody-of-that-name" in collector.problem("e3rg.memory.v1.MemoryService/Recall")
+    assert collector.saw_problem("e3rg.memory.v1.MemoryService/Recall", "nobody-of-that-name")
 
 
 def test_every_service_logs_the_trace(turn: Turn, spans: list[Span], deployment: Deployment) -> None:

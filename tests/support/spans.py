@@ -62,15 +62,15 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         """Number of spans so far."""
         return sum(len(spans) for spans in self._spans.values())
 
-    def problem(self, name: str) -> str:
-        """Return what was wrong with a call whose span has this name, once there is such a one."""
+    def saw_problem(self, name: str, named: str) -> bool:
+        """Tell whether a call whose span has this name failed with a reason that names something, now or soon."""
 
-        def problems() -> list[str]:
-            return [each.problem for spans in self._spans.values() for each in spans if each.name == name]
+        def is_seen() -> bool:
+            spans = (each for spans in self._spans.values() for each in spans if each.name == name)
+            return any(named in each.problem for each in spans)
 
         with self._news:
-            assert self._news.wait_for(lambda: any(problems()), timeout=60), name
-            return next(filter(None, problems()))
+            return self._news.wait_for(is_seen, timeout=60)
 
     def of(self, trace_id: str, services: set[str]) -> list[Span]:
         """Return the spans of a trace, once the parents of all have come, and some of so many services."""

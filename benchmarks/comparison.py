@@ -1,4 +1,4 @@
-"""Shows what the comparison of variants promises: false positives without an effect, and users until it sees one.
+"""Simulate comparisons of variants: false positives without an effect, and users until an effect is seen.
 
     python -m benchmarks.comparison
 

@@ -1,4 +1,4 @@
-"""What was said with avatars."""
+"""Turns that a memory keeps, as the client reads them."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Lets no file into an identity that voice and face have not found usable; nor recordings and pictures of an emotion.
+"""Refuse files of an identity, and references of its emotions, that voice or face cannot use.
 
 The files go on to the memory as each is checked, one after the other, so that no more than one of them is held here;
 the memory keeps nothing of a request that does not come to its end. `archives.py` does the same for an archive.

@@ -1,4 +1,4 @@
-"""The memory, as the pipeline calls it.
+"""Client of the memory for a turn.
 
 Every method raises the `ServiceError` that the memory had, also for a failure of its own; failures to reach it name it.
 """

@@ -1,4 +1,4 @@
-"""How long the panel waits when one voter is slow: deciding early against waiting for all.
+"""Measure the panel beside a slow voter: deciding early against waiting for all.
 
 The panel is the real one, with its rule, deadline and cancelling. Its voters say what they said before and take the
 time that they took, all but one.

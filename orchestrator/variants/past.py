@@ -1,4 +1,4 @@
-"""What the history of a table tells: which variant was the control before, and which was raised last."""
+"""Read from the history of a table which variant was the control before, and which was raised last."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a panel of voters decides on, and what it decides. How it decides stands in `rules`."""
+"""Votes and decisions of a panel; its rules stand in `rules`."""
 
 import math
 from collections.abc import Mapping

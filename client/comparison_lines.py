@@ -100,5 +100,6 @@ def _estimate(found: pb.Estimate, sign: str = "") -> tuple[str, str]:
 
 def _verdict(found: pb.Difference) -> str:
     if found.verdict == "too few users":
-        return f"too few users: {found.users} and {found.control_users}, {found.users_needed} of each needed"
+        counted = f"{found.users} and {found.control_users} in phases that have users of both"
+        return f"too few users: {counted}, {found.users_needed} of each needed"
     return found.verdict if found.primary or found.verdict not in ("better", "worse") else f"{found.verdict}, beside it"

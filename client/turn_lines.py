@@ -26,6 +26,8 @@ def turn_lines(turn: pb.Turn) -> Iterator[str]:
     for stage, model in sorted(turn.models.items()):
         variant = turn.variants.get(stage, DEFAULT)
         yield f"  by     {stage}{'' if variant == DEFAULT else f' ({variant})'}: {model}"
+    for loss in turn.degraded:
+        yield f"  lost   {loss}"
     if turn.timings_s:
         yield f"  took   {_took(turn.timings_s)}"
     for clip in turn.clips:

@@ -23,6 +23,7 @@ from services.common.errors import (
     FailedPrecondition,
     NotReady,
     ServiceError,
+    Unsupported,
 )
 from services.common.variants.choosing import Chosen
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 REPORTED = {TTS: "speech", VIDEO: "video", WRITER: "reply"}
 """Stages of a turn by the stages that have variants."""
-LOST = (NotReady, BackendFailed, DeadlineExceeded)
+LOST = (NotReady, BackendFailed, DeadlineExceeded, Unsupported)
 """Errors for which the control takes over from another variant. A full queue is none: it would move a crowd."""
 
 Result = TypeVar("Result")

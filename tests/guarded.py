@@ -1,17 +1,17 @@
 """Gateways that judge variants: counts on real channels, a table in a file, and a clock that a test moves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from e3rg.gateway.v1 import gateway_pb2_grpc
-from orchestrator.variants.counts import Ledger, Outcome
+from orchestrator.variants.counts import ByVariant, Ledger, Outcome, Span
 from orchestrator.variants.guard import Guard
 from orchestrator.variants.peers import Peers
 from orchestrator.variants.servicer import GatewayServicer
 from services.common.variants.live import LiveTable, Source
 from services.common.variants.table import Table
-from tests.fakes import PATIENCE_S
+from tests.fakes import PATIENCE_S, go_on
 from tests.ports import HeldPort
 from tests.serving import serving
 
@@ -39,13 +39,21 @@ class Judge:
         is_elected: Whether it acts.
         warnings: Events that it wrote.
         problem: Why Events cannot be written; empty when they can.
+        meanwhile: Called after the gateways were asked for their counts.
     """
 
     def __init__(self, live: LiveTable, ledger: Ledger, peers: Peers, clock: Clock, is_elected: bool) -> None:
         self.live, self.clock, self.is_elected = live, clock, is_elected
         self.warnings: list[str] = []
         self.problem = ""
-        self.guard = Guard(live, ledger, peers.counts, lambda: self.is_elected, self._warn, clock)
+        self.meanwhile: Callable[[], None] = go_on
+
+        async def ask(spans: Sequence[Span]) -> Mapping[Span, ByVariant]:
+            counts = await peers.counts(spans)
+            self.meanwhile()
+            return counts
+
+        self.guard = Guard(live, ledger, ask, lambda: self.is_elected, self._warn, clock)
 
     def serve(self, variant: str, turns: int, failed: int = 0, first_s: float = 0.4) -> None:
         """Count turns of tts, of which the first fail."""

@@ -144,7 +144,12 @@ def _remove(options: argparse.Namespace) -> Change:
 
 
 def _set(options: argparse.Namespace) -> Change:
-    return pb.SetWeights(stage=options.stage, weights=dict(options.weights))
+    weights = dict(options.weights)
+    if len(weights) < len(options.weights):
+        raise Refusal(
+            f"a variant has two weights: {' '.join(f'{name}={weight:g}' for name, weight in options.weights)}"
+        )
+    return pb.SetWeights(stage=options.stage, weights=weights)
 
 
 def _state(options: argparse.Namespace) -> Change:

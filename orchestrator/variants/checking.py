@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.understanding.v1 import understanding_pb2 as understanding
@@ -18,6 +18,11 @@ from services.common.variants.table import InvalidTable, Stage, State, Table, Va
 
 log = logging.getLogger(__name__)
 
+KINDS: Mapping[str, type[tts.GetModelResponse | video.GetModelResponse]] = {
+    TTS: tts.GetModelResponse,
+    VIDEO: video.GetModelResponse,
+}
+"""Messages by which replicas tell their models."""
 READY_S = 10.0
 """Time that a new variant gets until one of its replicas takes calls."""
 
@@ -72,6 +77,8 @@ class VariantCheck:
             await asyncio.wait_for(replicas.wait_ready(), READY_S)
         if not replicas.ready:
             raise NotReady(f"stages.{stage}.variants.{name}: no replica takes calls: {replicas.problem}")
+        if strange := replicas.strange(KINDS[stage]):
+            raise InvalidTable(f"stages.{stage}.variants.{name}.address: {strange}")
         for model in self._models(table, stage, name):
             if model.card.ontology_hash != self._ontology:
                 problem = f"it uses emotion wheel {model.card.ontology_hash[:12]}, the gateway {self._ontology[:12]}"
@@ -102,10 +109,7 @@ class VariantCheck:
         return found.lost
 
     def _models(self, table: Table, stage: str, name: str) -> Sequence[tts.GetModelResponse | video.GetModelResponse]:
-        replicas = self._channels.of(table, stage, name).replicas
-        if stage == TTS:
-            return replicas.models(tts.GetModelResponse)
-        return replicas.models(video.GetModelResponse)
+        return self._channels.of(table, stage, name).replicas.models(KINDS[stage])
 
     def behind(self, table: Table, stage: str, name: str) -> Behind:
         """Return the replicas behind a variant; none of a stage that the gateway does not call itself."""

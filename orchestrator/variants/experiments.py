@@ -67,7 +67,7 @@ def found(table: Table, id: str) -> Experiment:
         if each.id == id:
             return each
     known = ", ".join(each.id for each in reversed(table.ended))
-    before = f"; name one that ran before: {known}" if known else ""
+    before = f"; name one that ran before: {known}" if known else "" if id else "; start one, or compare a stage"
     raise NotFound(f"{f'experiment {id!r} is unknown; ' if id else ''}{_running(table)}{before}")
 
 

@@ -135,7 +135,7 @@ class TableWriter:
             over = tuple(each for each in there if each.stage == stage)
             if not over:
                 known = ", ".join(sorted({each.stage for each in there})) or "no stage"
-                raise InvalidRequest("acknowledge.stage", f"no rollback lies over {stage!r}, but over: {known}")
+                raise InvalidRequest("acknowledge.stage", f"no rollback lies over {stage!r}; one lies over: {known}")
             left = tuple(each for each in there if each.stage != stage)
             return dump_overlay(Overlay(rolled_back=left)), over
 

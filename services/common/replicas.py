@@ -95,6 +95,12 @@ class Replicas:
         told = [(kind(), replica.model) for replica in self.ready if replica.model is not None]
         return [model for model, packed in told if packed.Unpack(model)]
 
+    def strange(self, kind: type[Message]) -> str:
+        """Return why this is no service that tells its models as `kind`; empty where nothing says so."""
+        told = {_service(replica.model.TypeName()) for replica in self.ready if replica.model is not None}
+        wanted = _service(kind.DESCRIPTOR.full_name)
+        return f"{min(told)} answers at {self.target}; name an address of {wanted}" if told - {wanted} else ""
+
     def choose(self, choice: Choice, near: str = "") -> Replica:
         """Return the replica for a call, and note it in `choice`.
 
@@ -232,3 +238,8 @@ async def _reports(
             yield told
     finally:
         call.cancel()
+
+
+def _service(message: str) -> str:
+    """Return the service to which a message of this full name belongs, as "tts" for "e3rg.tts.v1.GetModelResponse"."""
+    return message.split(".")[1]

@@ -62,6 +62,8 @@ class VariantCheck:
         does, verb = (
             (mllm.OPERATION_WRITE, "write replies") if each.stage == WRITER else (mllm.OPERATION_PREDICT, "vote")
         )
+        if strange := self._channels.of(table, each.stage, each.variant).replicas.strange(mllm.GetModelResponse):
+            yield strange
         for model in self._models(table, each.stage, each.variant):
             digest = model.card.ontology_hash
             if digest != self._wheel.digest:

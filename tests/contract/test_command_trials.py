@@ -139,7 +139,7 @@ async def test_a_stage_is_compared_without_an_experiment_and_nothing_decides(var
 
 
 async def test_a_refusal_is_told_in_the_gateways_words(variants: Run) -> None:
-    assert await variants("compare") == (1, "", "e3rg: NOT_FOUND: no experiment runs\n")
+    assert await variants("compare") == (1, "", "e3rg: NOT_FOUND: no experiment runs; start one, or compare a stage\n")
     status, _, complaint = await variants("experiment", "start", TRIAL, "tts", "--primary", "charm")
     assert (status, complaint.startswith("e3rg: INVALID_ARGUMENT: start.primary: 'charm' is no metric; use")) == (
         1,

@@ -16,7 +16,7 @@ from orchestrator.variants.counts import BUCKET_S, Counts, Ledger, Outcome, Span
 from orchestrator.variants.peers import Peers
 from orchestrator.variants.servicer import SPANS_MAX, GatewayServicer
 from services.common import server
-from services.common.errors import InvalidRequest, NotReady
+from services.common.errors import Conflict, InvalidRequest, NotReady
 from services.common.tls import TlsFiles
 from services.common.variants.files import TableFile
 from services.common.variants.kubernetes import ConfigMapTable
@@ -148,6 +148,21 @@ async def test_a_variant_that_was_taken_back_is_judged_anew_when_it_serves_again
     assert not is_off(one.live.current)
 
 
+async def test_late_turns_of_a_variant_that_is_off_do_not_count(stack: AsyncExitStack, path: Path) -> None:
+    table = split()
+    stage = table.stage("tts")
+    off = {"b": stage.variants["b"].model_copy(update={"state": State.OFF, "weight": 0.0})}
+    off["a"] = stage.variants["a"].model_copy(update={"weight": 100.0})
+    stages = {"tts": stage.model_copy(update={"variants": off})}
+    one, _ = await two(stack, path, table.model_copy(update={"stages": stages}))
+    one.serve("a", 500)
+    one.serve("b", 100, failed=100)
+    path.write_text(dump(table.model_copy(update={"version": 9})), "utf-8")
+    await one.has(lambda table: table.version == 9)
+    await one.guard.look()
+    assert not is_off(one.live.current)
+
+
 async def test_a_rollback_lies_over_the_chart_s_values(stack: AsyncExitStack, path: Path) -> None:
     one, other = await two(stack, path, split("helm"))
     before = rollbacks("first_chunk")
@@ -205,6 +220,22 @@ async def test_a_ramp_waits_for_time_and_turns_steps_and_ends(stack: AsyncExitSt
     one.clock.now_s += 6000
     await one.guard.look()
     assert one.live.current.version == 3
+
+
+async def test_a_step_of_a_ramp_does_not_overrun_a_change_made_meanwhile(stack: AsyncExitStack, path: Path) -> None:
+    table = ramps.start(split(b=0), "tts", "b", (10, 50), every_s=60, at_s=BEGIN_S, turns_min=1)
+    one, _ = await two(stack, path, table)
+    one.clock.now_s += 60
+    one.serve("b", 1)
+
+    def change() -> None:
+        path.write_text(dump(table.model_copy(update={"version": table.version + 1})), "utf-8")
+
+    one.meanwhile = change
+    with pytest.raises(Conflict):
+        await one.guard.look()
+    changed = await one.has(lambda found: found.version == table.version + 1)
+    assert changed.stage("tts").variants["b"].weight == 10
 
 
 async def test_a_ramp_whose_variant_passes_a_limit_ends_with_a_rollback(stack: AsyncExitStack, path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from typing import cast as typed
@@ -15,12 +16,13 @@ from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator.shadows import SHADOWS_MAX
 from services.common.errors import BackendFailed
+from services.common.variants.live import LiveTable
 from tests.deployment import Cast, Deployment
 from tests.fake_faces import FakeFace
 from tests.fake_voice import FakeVoice
 from tests.fakes import Gate, fail
 from tests.serving import refused
-from tests.turns import Turn, header, lost
+from tests.turns import Start, Turn, header, lost
 
 if TYPE_CHECKING:
     from e3rg.orchestrator.v1.orchestrator_pb2_grpc import OrchestratorServiceAsyncStub as Stub
@@ -65,18 +67,28 @@ class Stage:
 
     async def set(self, stage: str = "tts", **variants: dict[str, Any]) -> None:
         """Splits the traffic of a stage, and waits until the gateway does."""
+        live = self._write(stage, variants)
+        while live.current.version != self._version:
+            await live.changed()
+
+    async def refusal(self, stage: str, **variants: dict[str, Any]) -> str:
+        """Why the gateway refuses to split the traffic of a stage so."""
+        live = self._write(stage, variants)
+        while not live.problem:
+            await live.changed()
+        return live.problem
+
+    def _write(self, stage: str, variants: dict[str, dict[str, Any]]) -> LiveTable:
         self._version += 1
         for name, variant in variants.items():
             if name != "default":
-                variant["address"] = self.deployment.served[f"{stage}-{name}"].address
+                variant["address"] = variant.get("address") or self.deployment.served[f"{stage}-{name}"].address
         table = {"version": self._version, "stages": {stage: {"variants": variants}}}
         path = typed("Path", self.cast.variants_file)
         path.with_name("next").write_text(json.dumps(table), "utf-8")
         path.with_name("next").replace(path)
-        live = self.cast.table
-        assert live
-        while live.current.version != self._version:
-            await live.changed()
+        assert self.cast.table
+        return self.cast.table
 
     async def say(self, conversation: str = "talk", variants: str = "", **fields: Any) -> Turn:
         """Has a turn answered; the caller may name variants."""
@@ -190,7 +202,8 @@ async def test_the_control_takes_over_from_a_voice_that_fails_before_its_first_s
     styles = [event.delivery.voice_style for event in turn.events if event.HasField("delivery")]
     assert styles == ["default", "friendly"]
     assert turn.audio_s == pytest.approx(len(turn.sentences) * FakeVoice.sentence_s)
-    assert bool(turn.video) == (output == pb.OUTPUT_VIDEO)
+    rates = {speech.sample_rate_hz for speech in cast.portrait.fed}
+    assert (bool(turn.video), rates) == ((True, {16_000}) if output == pb.OUTPUT_VIDEO else (False, set()))
     assert kept(cast) == [KEPT_A]
 
 
@@ -264,6 +277,32 @@ async def test_a_variant_that_there_is_not_is_refused(stage: Stage, named: str, 
     await stage.set(default={"weight": 100}, b={"weight": 0})
     with refused(grpc.StatusCode.INVALID_ARGUMENT, problem):
         await stage.say(variants=named)
+
+
+@pytest.mark.parametrize(
+    ("split", "answering", "asked"),
+    [
+        ("tts", "video-b", "tts"),
+        ("video", "tts-b", "video"),
+        ("writer", "tts-b", "mllm"),
+        ("mllm-text", "tts-b", "mllm"),
+    ],
+)
+async def test_another_service_at_the_address_of_a_variant_is_refused(
+    stage: Stage, split: str, answering: str, asked: str
+) -> None:
+    address = stage.deployment.served[answering].address
+    refusal = await stage.refusal(split, default={"weight": 90}, d={"weight": 10, "address": address})
+    assert f"stages.{split}.variants.d" in refusal
+    assert f"{answering[:-2]} answers at {address}; name an address of {asked}" in refusal
+    assert lost(await stage.say()) == []
+
+
+async def test_a_voice_with_another_emotion_wheel_is_refused(start: Start, cast: Cast, deployment: Deployment) -> None:
+    cast.wheels = {"tts-b": replace(cast.wheel("tts"), digest="0" * 64)}
+    stage = Stage(cast, deployment, await start())
+    refusal = await stage.refusal("tts", default={"weight": 90}, b={"weight": 10})
+    assert "stages.tts.variants.b: it uses emotion wheel 000000000000, the gateway" in refusal
 
 
 async def test_a_turn_keeps_the_table_that_it_began_with(stage: Stage, cast: Cast) -> None:

@@ -146,7 +146,10 @@ async def test_a_bad_file_is_told_and_no_change_is_made_of_it(mine: Gateway) -> 
         (change(set=weights(b=1)), "set.weights: tts has no variant 'b'; use one of: default; or put it there first"),
         (change(put=PUT, by="a" * 201), "by: 201 characters; send at most 200"),
         (change(put=PUT, why="a" * 501), "why: 501 characters; send at most 500"),
-        (change(acknowledge=pb.AcknowledgeRollback(stage="tts")), "no rollback lies over 'tts', but over: no stage"),
+        (
+            change(acknowledge=pb.AcknowledgeRollback(stage="tts")),
+            "no rollback lies over 'tts'; one lies over: no stage",
+        ),
     ],
 )
 async def test_a_wrong_change_is_refused(mine: Gateway, request_: pb.ChangeVariantsRequest, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""Which turns belong to the experiment that runs."""
+"""Variants of a user, and turns that belong to the experiment that runs."""
 
 import pytest
 
@@ -51,6 +51,17 @@ def is_in_trial(found: Routing, reason: Reason, variant: str = "b") -> bool:
 )
 def test_a_user_is_exposed_first_by_what_was_drawn_by_lot(reason: Reason, assigned: str, is_in: bool) -> None:
     assert is_in_trial(routing(assigned=assigned), reason) == is_in
+
+
+def test_a_user_gets_one_variant_in_all_conversations_without_an_experiment_too() -> None:
+    table = Table(version=1, stages={"tts": STAGE})
+    met = []
+    for person in map(str, range(40)):
+        headers = [pb.RespondHeader(tenant="acme", person=person, conversation=each) for each in ("one", "two", "")]
+        turns = [Routing(table, VariantChannels({}, opened), header) for header in headers]
+        met.append({turn.choose("tts").variant for turn in turns})
+    assert [len(each) for each in met] == 40 * [1]
+    assert set.union(*met) == {"default", "b"}
 
 
 def test_a_testers_choice_of_the_stage_is_in_no_experiment_and_one_of_another_stage_is() -> None:

@@ -223,7 +223,10 @@ def problems(error: ValidationError) -> str:
 def _problems(error: ValidationError) -> Iterator[str]:
     for each in error.errors(include_url=False):
         where = ".".join(str(part) for part in each["loc"]) or "table"
-        text = re.sub(r"^Value error, ", "", each["msg"])
+        is_unknown = each["type"] == "extra_forbidden"
+        text = (
+            "is no key here; docs/variants.md lists them" if is_unknown else re.sub(r"^Value error, ", "", each["msg"])
+        )
         shown = each.get("input")
-        value = f" {str(shown)[:60]!r}" if not isinstance(shown, dict | list | type(None)) else ""
+        value = f" {str(shown)[:60]!r}" if where == "table" or not isinstance(shown, dict | list | type(None)) else ""
         yield f"{where}:{value} {text}"

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from e3rg.understanding.v1 import understanding_pb2 as pb
+from services.common.variants.table import Variant
 from tests.deployment import Cast
 from tests.fake_voters import FakeVoter
 from tests.fakes import PATIENCE_S, Gate
@@ -93,6 +94,22 @@ async def test_a_variant_that_the_panel_does_not_know_fails_and_no_other_votes_i
     assert [record.getMessage() for record in caplog.records].count(told) == 1
     # One that the panel's own table has is used all the same.
     assert vote_of_text(await understand(stub, named(8, B), context())).variant == "b"
+
+
+async def test_who_is_not_named_never_votes_by_another_version(
+    stub: "Stub", panel: Panel, path: Path, other: FakeVoter
+) -> None:
+    table = split(9, mllm_text={"b": panel.addresses["text-b"]})
+    stage = table.stage("mllm-text").model_copy(
+        update={"control": "b", "variants": {"b": Variant(address=panel.addresses["text-b"], weight=100)}}
+    )
+    await write(path, table.model_copy(update={"stages": {"mllm-text": stage}}))
+    async with asyncio.timeout(PATIENCE_S):
+        while vote_of_text(await understand(stub, named(9), context())).variant != "b":
+            pass
+    asked_before = len(other.messages)
+    assert vote_of_text(await understand(stub, named(10), context())).variant == "default"
+    assert len(other.messages) == asked_before
 
 
 async def test_the_control_votes_for_a_variant_without_a_ready_replica_and_a_note_says_so(stub: "Stub") -> None:

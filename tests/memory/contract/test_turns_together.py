@@ -105,8 +105,11 @@ async def test_what_comes_while_something_is_erased_is_refused_or_goes_with_it(
 
     writing = [writes(stubs, number) for number in range(1, 9) for stubs in servers]
     outcomes = await asyncio.gather(*writing[:8], erases(), *writing[8:], return_exceptions=True)
+    assert outcomes.pop(8) is None
     failed = [each for each in outcomes if isinstance(each, BaseException)]
-    assert {each.code() for each in failed if isinstance(each, grpc.aio.AioRpcError)} <= {NOT_FOUND}, failed
+    # On a busy machine one that meets too many others is told to come again.
+    allowed = {NOT_FOUND, grpc.StatusCode.UNAVAILABLE}
+    assert {each.code() for each in failed if isinstance(each, grpc.aio.AioRpcError)} <= allowed, failed
     assert all(isinstance(each, grpc.aio.AioRpcError) for each in failed)
     if what == "person":
         await erase_identity(servers[0])

@@ -45,11 +45,15 @@ class Shadows:
     def start(self, stage: str, variant: str, work: Work) -> None:
         """Start a shadow, unless as many run as may."""
         if len(self._running) >= self._max:
-            metrics.SHADOW_SKIPPED.labels(stage, variant).inc()
+            self.skip(stage, variant)
             return
         task = asyncio.create_task(self._run(stage, variant, work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    def skip(self, stage: str, variant: str) -> None:
+        """Count a copy that a shadow does not get."""
+        metrics.SHADOW_SKIPPED.labels(stage, variant).inc()
 
     async def idle(self) -> None:
         """Wait until none runs."""
@@ -107,7 +111,10 @@ class TurnShadows:
             routing = self._turn.routing
             for variant in routing.shadows(stage, self._turn.chosen[stage].variant):
                 channel = routing.channel(Chosen(stage, variant, Reason.SHADOW))
-                self._shadows.start(stage, variant, partial(work, channel, identity, decide))
+                if channel.replicas.ready:
+                    self._shadows.start(stage, variant, partial(work, channel, identity, decide))
+                else:
+                    self._shadows.skip(stage, variant)
 
     def write(self, stage: Understanding, order: mllm.WriteReplyRequest) -> None:
         """Have shadow writers write a reply."""

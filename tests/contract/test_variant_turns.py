@@ -110,6 +110,11 @@ def shadowed(stage: str, outcome: str) -> float:
     return REGISTRY.get_sample_value("e3rg_shadow_seconds_count", labels) or 0.0
 
 
+def skips() -> float:
+    """Copies that the shadow voice did not get."""
+    return REGISTRY.get_sample_value("e3rg_shadow_skipped_total", {"stage": "tts", "variant": "b"}) or 0.0
+
+
 def kept(cast: Cast, conversation: str = "talk") -> list[tuple[str, str]]:
     """Variant and model of the voice of each kept turn."""
     turns = cast.memory.turns["default", "ada", f"({conversation})"]
@@ -351,14 +356,23 @@ async def test_a_shadow_renderer_works_on_the_speech(stage: Stage, cast: Cast) -
 async def test_a_shadow_that_hangs_costs_nothing_and_further_ones_are_skipped(stage: Stage, cast: Cast) -> None:
     cast.variant_voices["b"].before = gate = Gate("speak")
     await stage.set(default={"weight": 100}, b={"weight": 0, "shadow": 100})
-    skipped = REGISTRY.get_sample_value("e3rg_shadow_skipped_total", {"stage": "tts", "variant": "b"}) or 0.0
+    skipped = skips()
     for number in range(SHADOWS_MAX + 2):
         turn = await stage.say(f"talk-{number}")
         assert (served(turn), turn.degraded) == (A, [])
-    assert REGISTRY.get_sample_value("e3rg_shadow_skipped_total", {"stage": "tts", "variant": "b"}) == skipped + 2
+    assert skips() == skipped + 2
     gate.open()
     assert cast.shadows
     await cast.shadows.idle()
+
+
+async def test_a_shadow_without_a_replica_is_skipped(stage: Stage) -> None:
+    await stage.set(default={"weight": 100}, b={"weight": 0, "shadow": 100})
+    skipped, failed = skips(), shadowed("tts", "failed")
+    await stage.deployment.stop("tts-b")
+    turn = await stage.say()
+    assert (served(turn), turn.degraded) == (A, [])
+    assert (skips(), shadowed("tts", "failed")) == (skipped + 1, failed)
 
 
 async def test_a_shadow_that_fails_is_counted_and_nothing_else(stage: Stage, cast: Cast) -> None:

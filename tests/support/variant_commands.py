@@ -29,8 +29,13 @@ class Ran:
 
 def run(address: str, *words: str) -> Ran:
     """Run `e3rg variants`."""
-    command = [sys.executable, "-m", "client.command", "--address", address, "variants", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return command(address, "variants", *words)
+
+
+def command(address: str, *words: str) -> Ran:
+    """Run `e3rg`."""
+    program = [sys.executable, "-m", "client.command", "--address", address]
+    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, timeout=120)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
@@ -45,11 +50,14 @@ def change(address: str, *words: str) -> int:
 
 def metric(cluster: Cluster, pod: str, line: str) -> float:
     """Return the value of a line of a pod's metrics."""
-    for each in cluster.python(pod, PAGE).splitlines():
-        name, _, value = each.rpartition(" ")
-        if name == line:
-            return float(value)
-    raise AssertionError(f"{pod} has no metric {line}")
+    found = _metrics(cluster, pod)
+    assert line in found, f"{pod} has no metric {line}"
+    return found[line]
+
+
+def total(cluster: Cluster, release: str, line: str) -> float:
+    """Return the sum of a line over the metrics of all gateways, some of which may not have counted it yet."""
+    return sum(_metrics(cluster, pod).get(line, 0.0) for pod in cluster.pods(release, "orchestrator"))
 
 
 @contextmanager
@@ -72,3 +80,8 @@ def until_used(gateways: Sequence[Client], version: int) -> None:
     while any(gateway.variants.get().version != version for gateway in gateways):
         assert time.monotonic() < end_s, [gateway.variants.get().version for gateway in gateways]
         time.sleep(LOOK_S)
+
+
+def _metrics(cluster: Cluster, pod: str) -> dict[str, float]:
+    lines = (each.rpartition(" ") for each in cluster.python(pod, PAGE).splitlines() if not each.startswith("#"))
+    return {name: float(value) for name, _, value in lines}

@@ -28,8 +28,15 @@ SPEAKER = Path(__file__).parents[2] / ".models" / "ge2e" / "pretrained.pt"
 
 def talking(address: str, name: str, turns: int = 2, **changes: object) -> Profile:
     """Return a load of callers who send text and want voice, in conversations of so many turns."""
-    wanted = {"output": "audio", "conversations": True, "conversation_turns": turns, "duration_s": 3600.0, **changes}
-    return Profile(address, users=CALLERS, identity=IDENTITY, name=name, seed=17, mix=Mix(TEXTS), **wanted)  # type: ignore[arg-type]
+    wanted = {
+        "users": CALLERS,
+        "output": "audio",
+        "conversations": True,
+        "conversation_turns": turns,
+        "duration_s": 3600.0,
+        **changes,
+    }
+    return Profile(address, identity=IDENTITY, name=name, seed=17, mix=Mix(TEXTS), **wanted)  # type: ignore[arg-type]
 
 
 def failed(turns: Iterable[Turn]) -> list[Turn]:

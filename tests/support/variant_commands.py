@@ -83,5 +83,5 @@ def until_used(gateways: Sequence[Client], version: int) -> None:
 
 
 def _metrics(cluster: Cluster, pod: str) -> dict[str, float]:
-    lines = (each.rpartition(" ") for each in cluster.python(pod, PAGE).splitlines() if not each.startswith("#"))
+    lines = (each.rpartition(" ") for each in cluster.python(pod, PAGE).splitlines() if each[:1] not in ("", "#"))
     return {name: float(value) for name, _, value in lines}

@@ -47,8 +47,8 @@ def test_an_experiment_tells_what_its_users_say_of_each_voice(address: str) -> N
                 turn, voice = say(client, counts, user, number)
                 scales = ("--expressiveness", "--consistency", "--naturalness")
                 words = [word for scale in scales for word in (scale, str(STARS[voice]))]
-                talk = ("--person", user, "--conversation", f"{user}-0", "--turn", turn, "--rater", user)
-                rated = command(address, "memory", "rate", "anna", *talk, *words)
+                which = ("--person", user, "--conversation", f"{user}-0", "--turn", turn, "--rater", user)
+                rated = command(address, "memory", "rate", "anna", *which, *words)
                 assert rated.status == 0, rated
 
     with ThreadPoolExecutor(CALLERS) as pool:

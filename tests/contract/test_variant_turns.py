@@ -20,7 +20,7 @@ from services.common.variants.live import LiveTable
 from tests.deployment import Cast, Deployment
 from tests.fake_faces import FakeFace
 from tests.fake_voice import FakeVoice
-from tests.fakes import Gate, fail
+from tests.fakes import PATIENCE_S, Gate, fail
 from tests.serving import refused
 from tests.turns import Start, Turn, header, lost
 
@@ -74,8 +74,9 @@ class Stage:
     async def refusal(self, stage: str, **variants: dict[str, Any]) -> str:
         """Why the gateway refuses to split the traffic of a stage so."""
         live = self._write(stage, variants)
-        while not live.problem:
-            await live.changed()
+        async with asyncio.timeout(PATIENCE_S):
+            while not live.problem:
+                await live.changed()
         return live.problem
 
     def _write(self, stage: str, variants: dict[str, dict[str, Any]]) -> LiveTable:

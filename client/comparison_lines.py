@@ -34,6 +34,10 @@ def comparison_lines(told: pb.CompareVariantsResponse) -> Iterator[str]:
     for each in told.variants:
         name = _name(each.name, told.control)
         yield f"  {name:24}{each.turns:9}{each.conversations:16}{each.users:9}{each.excluded_users:14}"
+    yield ""
+    yield "turns of the last day in which it failed, of all users"
+    for each in told.variants:
+        yield f"  {_name(each.name, told.control):24}{each.failed_turns:9} of {each.counted_turns}"
     for index in range(len(told.variants[0].means)):
         yield ""
         yield from _metric(told, index)
@@ -76,7 +80,7 @@ def _notes(told: pb.CompareVariantsResponse) -> Iterator[str]:
     yield "* is the control. A user's value is the mean of their turns; a mean is of users."
     chance = f"{told.level * 100:.3g} %"
     yield f"Intervals hold at every look at once (chance of a miss: {chance}): looking early is allowed."
-    yield "Failed turns are not kept and in no figure here; guardrails count them."
+    yield "Failed turns are not kept, and so in no mean."
     if any(phase.mismatch for phase in told.phases):
         yield "A mismatch means that users were lost, or routed past the weights: find out why, and start anew."
     if told.users_left_out:

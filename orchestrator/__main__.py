@@ -55,7 +55,7 @@ async def main(started: asyncio.Event) -> None:
         check = VariantCheck(variants, understanding, wheel.digest, lambda: live.current)
         live = LiveTable(source_of(settings), check.check, overlay_of(settings), check.prepare)
         await stack.enter_async_context(live.running())
-        guard, counts = await stack.enter_async_context(guarding(settings, live))
+        guard, counts, all_counts = await stack.enter_async_context(guarding(settings, live))
         pipeline = Pipeline(
             understanding=understanding,
             memory=Memory(channels["memory"]),
@@ -76,7 +76,7 @@ async def main(started: asyncio.Event) -> None:
             lambda: names,
             lambda stage, name: check.behind(live.current, stage, name),
             settings.variant_admin,
-            Trials(channels["memory"]),
+            Trials(channels["memory"], all_counts),
         )
         memories = Memories(pipeline.memory, Examiner(pipeline.tts, pipeline.video))
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, cast
 import grpc
 
 from e3rg.orchestrator.v1 import variants_pb2_grpc
+from orchestrator.variants.counts import Ledger
 from orchestrator.variants.messages import Behind
+from orchestrator.variants.peers import Peers
 from orchestrator.variants.servicer import VariantServicer
 from orchestrator.variants.trials import Trials
 from orchestrator.variants.writing import TableWriter
@@ -40,6 +42,7 @@ class Gateway:
         writer: A guardrail's way to the table.
         path: File of the table.
         gone: Addresses without a ready replica.
+        ledger: Its counts of turns.
     """
 
     address: str
@@ -48,6 +51,7 @@ class Gateway:
     writer: TableWriter
     path: Path
     gone: set[str]
+    ledger: Ledger
 
     def table(self) -> Table:
         """The table in the file."""
@@ -78,6 +82,7 @@ async def gateway(
 ) -> AsyncIterator[Gateway]:
     """Serve a gateway over a file of variants; without a memory, it is away."""
     gone: set[str] = set()
+    ledger = Ledger()
 
     async def check(table: Table) -> None:
         for stage in table.stages.values():
@@ -91,12 +96,14 @@ async def gateway(
         live = await stack.enter_async_context(LiveTable(source, check, beside).running())
         away = plain_channel(f"127.0.0.1:{stack.enter_context(HeldPort()).number}")
         await stack.enter_async_context(away)
-        servicer = VariantServicer(live, lambda: STAGES, _behind, admin, Trials(memory or away))
+        servicer = VariantServicer(
+            live, lambda: STAGES, _behind, admin, Trials(memory or away, Peers(ledger, "mine").counts)
+        )
         served = await stack.enter_async_context(
             serving(SERVICE, lambda server: variants_pb2_grpc.add_VariantServiceServicer_to_server(servicer, server))
         )
         stub = cast("Stub", variants_pb2_grpc.VariantServiceStub(served.channel))
-        yield Gateway(served.address, stub, live, TableWriter(live), path, gone)
+        yield Gateway(served.address, stub, live, TableWriter(live), path, gone, ledger)
 
 
 def _behind(stage: str, variant: str) -> Behind:

@@ -16,7 +16,7 @@ from client.terminal import complain, say
 from client.variants import Change
 from e3rg.orchestrator.v1 import variants_pb2 as pb
 
-LONG = ("turns", "conversations")
+LONG = ("turns", "conversations", "counted_turns", "failed_turns")
 """Numbers of 64 bits, which would be texts in JSON."""
 
 

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from services.common.variants.table import State, Table
@@ -107,6 +107,8 @@ class Span:
 
 
 ByVariant = Mapping[str, Counts]
+Asked = Callable[[Sequence[Span]], Awaitable[Mapping[Span, ByVariant]]]
+"""Returns the counts of all gateways."""
 """Counts of the variants of one stage."""
 
 

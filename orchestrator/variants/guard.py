@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
 from prometheus_client import Counter, Gauge
 
 from orchestrator.variants import guardrails, ramps
-from orchestrator.variants.counts import ByVariant, Counts, Ledger, Outcome, Span
+from orchestrator.variants.counts import Asked, ByVariant, Counts, Ledger, Outcome, Span
 from orchestrator.variants.edits import Author
 from orchestrator.variants.guardrails import Breach, Comparison
 from orchestrator.variants.writing import TableWriter
@@ -35,9 +35,6 @@ P95_SECONDS = Gauge(
 
 LOOK_S = 5.0
 """Time between two looks at the counts."""
-
-Asked = Callable[[Sequence[Span]], Awaitable[Mapping[Span, ByVariant]]]
-"""Returns the counts of all gateways."""
 
 
 class Guard:

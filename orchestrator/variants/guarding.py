@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from orchestrator.settings import OrchestratorSettings
-from orchestrator.variants.counts import Ledger
+from orchestrator.variants.counts import Asked, Ledger
 from orchestrator.variants.election import Election, lock_of
 from orchestrator.variants.guard import Guard
 from orchestrator.variants.peers import Peers
@@ -18,8 +18,10 @@ ROLLED_BACK = "VariantRolledBack"
 
 
 @asynccontextmanager
-async def guarding(settings: OrchestratorSettings, live: LiveTable) -> AsyncIterator[tuple[Guard, GatewayServicer]]:
-    """Guard the variants while the block runs; yields what counts turns, and what tells others the counts.
+async def guarding(
+    settings: OrchestratorSettings, live: LiveTable
+) -> AsyncIterator[tuple[Guard, GatewayServicer, Asked]]:
+    """Guard the variants while the block runs; yields what counts turns, tells others the counts, and asks for all.
 
     Raises:
         OSError, ValueError: A file of TLS cannot be used.
@@ -29,7 +31,7 @@ async def guarding(settings: OrchestratorSettings, live: LiveTable) -> AsyncIter
     async with AsyncExitStack() as stack:
         election = await stack.enter_async_context(Election(lock_of(settings)).running())
         guard = Guard(live, ledger, peers.counts, lambda: election.is_elected, _warner(settings))
-        yield await stack.enter_async_context(guard.running()), GatewayServicer(ledger, gateway)
+        yield await stack.enter_async_context(guard.running()), GatewayServicer(ledger, gateway), peers.counts
 
 
 def _warner(settings: OrchestratorSettings) -> Callable[[str], None]:

@@ -17,6 +17,7 @@ from orchestrator.comparison.scores import SCORES
 from orchestrator.comparison.summaries import TURN_METRICS, Experiment
 from orchestrator.memory import calling
 from orchestrator.variants import comparing, experiments
+from orchestrator.variants.counts import Asked, Counts, Span
 from services.common import clients
 from services.common.errors import InvalidRequest, ServiceError
 from services.common.variants import table
@@ -35,9 +36,11 @@ class Trials:
 
     Args:
         channel: To the memory.
+        counts: Returns the counts of all gateways.
     """
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: grpc.aio.Channel, counts: Asked) -> None:
+        self._counts = counts
         self._stub = cast("TurnServiceAsyncStub", turns_pb2_grpc.TurnServiceStub(channel))
 
     async def check_metric(self, stage: str, metric: str) -> None:
@@ -83,6 +86,7 @@ class Trials:
         told = comparing.response(compared, is_decided=True)
         told.experiment.CopyFrom(comparing.experiment(trial))
         told.stage, told.users_left_out = trial.stage, left_out
+        await self._count(told, trial.started_at_s, trial.ended_at_s)
         if request.svg:
             end_s = trial.ended_at_s or time.time()
             step_s = (end_s - trial.started_at_s) / LOOKS
@@ -100,9 +104,18 @@ class Trials:
         compared = await asyncio.to_thread(compare, users.summaries, question)
         told = comparing.response(compared, is_decided=False)
         told.stage = request.stage
+        await self._count(told, request.from_s, request.until_s)
         if request.svg:
             told.svg = await asyncio.to_thread(draw, [compared])
         return told
+
+    async def _count(self, told: pb.CompareVariantsResponse, from_s: float, until_s: float) -> None:
+        """Fill in the failed turns, as far as gateways still know them."""
+        span = Span(told.stage, from_s, until_s or time.time())
+        found = (await self._counts([span]))[span]
+        for each in told.variants:
+            counts = found.get(each.name, Counts())
+            each.counted_turns, each.failed_turns = counts.turns, counts.failed
 
     async def _compared(
         self, trial: table.Experiment, question: Experiment, until_s: float = 0.0

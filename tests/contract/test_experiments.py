@@ -10,6 +10,7 @@ import pytest
 
 from e3rg.memory.v1 import erasure_pb2
 from e3rg.orchestrator.v1 import variants_pb2 as pb
+from orchestrator.variants.counts import Outcome
 from services.common.variants.table import Table
 from services.memory.settings import MemorySettings
 from tests.fakes import PATIENCE_S
@@ -113,6 +114,21 @@ async def test_an_erased_user_leaves_the_comparison_and_the_outcome_stays(mine: 
     told = await mine.stub.CompareVariants(pb.CompareVariantsRequest(experiment=TRIAL))
     assert [(each.name, each.users) for each in told.variants] == [("default", 3), ("kokoro", 1)]
     assert told.experiment.result.startswith("rating of kokoro: too few users: 2 of 20")
+
+
+async def test_failed_turns_are_told_though_none_is_kept(mine: Gateway, talkers: Talkers) -> None:
+    await mine.stub.ChangeVariants(start())
+    await talkers.say("bob", "kokoro", 5)
+    mine.ledger.add([Outcome("tts", "kokoro", failed=True), Outcome("tts", "kokoro"), Outcome("tts", "default")])
+    for asked in (COMPARE, pb.CompareVariantsRequest(stage="tts")):
+        told = {each.name: each for each in (await mine.stub.CompareVariants(asked)).variants}
+        assert (told["kokoro"].counted_turns, told["kokoro"].failed_turns, told["kokoro"].turns) == (2, 1, 1)
+    await mine.stub.ChangeVariants(stop())
+    told = {
+        each.name: each
+        for each in (await mine.stub.CompareVariants(pb.CompareVariantsRequest(experiment=TRIAL))).variants
+    }
+    assert told["kokoro"].failed_turns == 1
 
 
 async def test_who_saw_both_voices_is_told_and_compared_with_neither(mine: Gateway, talkers: Talkers) -> None:

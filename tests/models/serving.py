@@ -108,7 +108,7 @@ def predict(
 
 
 def reply(stub: mllm_pb2_grpc.MllmServiceStub, seed: int = 0) -> tuple[list[str], pb.ReplyRecord]:
-    """Asks for a reply; returns its sentences and its record: the card comes first, the record last."""
+    """Asks for a reply; returns its sentences and its record, which comes last."""
     wheel = emotions.load().digest
     request = pb.WriteReplyRequest(
         text=TEXT,
@@ -117,5 +117,5 @@ def reply(stub: mllm_pb2_grpc.MllmServiceStub, seed: int = 0) -> tuple[list[str]
         profile=common.Profile(name="Anna", age="young", gender="female", timbre="mid", language="en"),
         seed=seed,
     )
-    _, *sentences, last = stub.WriteReply(request, timeout=ANSWER_TIMEOUT_S)
+    *sentences, last = stub.WriteReply(request, timeout=ANSWER_TIMEOUT_S)
     return [part.sentence for part in sentences], last.record

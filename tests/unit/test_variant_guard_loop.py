@@ -130,8 +130,10 @@ def test_a_guard_with_a_fault_of_its_own_looks_again(caplog: pytest.LogCaptureFi
 
 
 async def test_what_a_gateway_counts_is_what_it_tells_the_others() -> None:
-    async with guarding(OrchestratorSettings(), LiveTable(None, _check)) as (guard, servicer):
+    async with guarding(OrchestratorSettings(), LiveTable(None, _check)) as (guard, servicer, asked):
         guard.observe([Outcome("tts", "b")])
         span = pb.Span(stage="tts", begin_s=time.time() - 60, end_s=time.time() + 60)
         answer = await servicer.GetVariantCounts(pb.GetVariantCountsRequest(spans=[span]), None)
+        same = Span("tts", span.begin_s, span.end_s)
+        assert (await asked([same]))[same]["b"].turns == 1
     assert [(each.variant, each.turns) for each in answer.spans[0].variants] == [("b", 1)]

@@ -337,20 +337,24 @@ class MetricMean(_message.Message):
     def __init__(self, metric: _Optional[str] = ..., users: _Optional[int] = ..., estimate: _Optional[_Union[Estimate, _Mapping]] = ...) -> None: ...
 
 class ComparedVariant(_message.Message):
-    __slots__ = ("name", "turns", "conversations", "users", "excluded_users", "means")
+    __slots__ = ("name", "turns", "conversations", "users", "excluded_users", "means", "counted_turns", "failed_turns")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     CONVERSATIONS_FIELD_NUMBER: _ClassVar[int]
     USERS_FIELD_NUMBER: _ClassVar[int]
     EXCLUDED_USERS_FIELD_NUMBER: _ClassVar[int]
     MEANS_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_TURNS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_TURNS_FIELD_NUMBER: _ClassVar[int]
     name: str
     turns: int
     conversations: int
     users: int
     excluded_users: int
     means: _containers.RepeatedCompositeFieldContainer[MetricMean]
-    def __init__(self, name: _Optional[str] = ..., turns: _Optional[int] = ..., conversations: _Optional[int] = ..., users: _Optional[int] = ..., excluded_users: _Optional[int] = ..., means: _Optional[_Iterable[_Union[MetricMean, _Mapping]]] = ...) -> None: ...
+    counted_turns: int
+    failed_turns: int
+    def __init__(self, name: _Optional[str] = ..., turns: _Optional[int] = ..., conversations: _Optional[int] = ..., users: _Optional[int] = ..., excluded_users: _Optional[int] = ..., means: _Optional[_Iterable[_Union[MetricMean, _Mapping]]] = ..., counted_turns: _Optional[int] = ..., failed_turns: _Optional[int] = ...) -> None: ...
 
 class Difference(_message.Message):
     __slots__ = ("variant", "metric", "primary", "users", "control_users", "users_needed", "estimate", "verdict")

@@ -64,7 +64,7 @@ class Sums:
 Phases = Sequence[tuple[Sums, Sums]]
 """Variant and control in each phase."""
 Test = Callable[[Sequence[Stratum], int], bool]
-"""Whether strata with a minimum of users give a verdict."""
+"""Judgement of strata with a minimum of users: true for a verdict."""
 
 
 def sequential(strata: Sequence[Stratum], minimum_users: int) -> bool:

@@ -35,7 +35,7 @@ def comparison_lines(told: pb.CompareVariantsResponse) -> Iterator[str]:
         name = _name(each.name, told.control)
         yield f"  {name:24}{each.turns:9}{each.conversations:16}{each.users:9}{each.excluded_users:14}"
     yield ""
-    yield "turns of the last day in which it failed, of all users"
+    yield "failed turns, of those of all users that the gateways have counted in the last day"
     for each in told.variants:
         yield f"  {_name(each.name, told.control):24}{each.failed_turns:9} of {each.counted_turns}"
     for index in range(len(told.variants[0].means)):

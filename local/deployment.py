@@ -133,7 +133,7 @@ class Deployment:
             self._report(f"starting {len(self.components)} services; logs are in {logs}")
             for component in self.components.values():
                 self.wait_ready(component.name)
-                self._report(f"  {component.name:18} ready on {component.address}")
+                self._report(f"  {component.name:18} ready on {component.address}, metrics on {component.metrics_port}")
         except BaseException:
             self.stop()
             raise

@@ -90,7 +90,7 @@ class Generators:
         return next(iter(self._models(VIDEO)), video.GetModelResponse())
 
     def _models(self, stage: str) -> Sequence[Any]:
-        """Return what the replicas of the variant that serves a stage say of their models; empty without output."""
+        """Return the models behind the variant that serves a stage; empty where it cannot be reached."""
         if stage not in self._turn.chosen:
             return ()
         chosen = self._turn.chosen[stage]

@@ -24,10 +24,10 @@ FILE_BYTES_MAX = {
 FILES_MAX, FILES_BYTES_MAX = 16, 128 * MIB
 EMOTION_BYTES_MAX = 16 * MIB
 FACES = {"image": pb.REFERENCE_KIND_PORTRAIT, "video": pb.REFERENCE_KIND_FILM}
-"""What shows a face an emotion and can be looked at, by its MIME type. All else is a renderer's own prior."""
+"""Kind of the reference by the MIME type of a file that shows an emotion. Other files are a renderer's own priors."""
 
 HEARTBEAT_S = 5.0
-"""While voice and face are busy, an empty piece goes on so often: the memory gives up whoever is long silent."""
+"""Interval of empty pieces while voice and face are busy: the memory gives up a caller who is long silent."""
 
 Part = pb.AddIdentityRequest | pb.ChangeIdentityRequest | pb.ImportIdentityRequest | pb.PutEmotionReferenceRequest
 

@@ -35,7 +35,7 @@ MEMORY_TIMEOUT_S = 5.0
 DERIVED_TIMEOUT_S = 1.0
 """The first sound waits for what was derived; it can be derived again, which takes about as long."""
 DERIVED_KEEP_S = 3600.0
-"""What was derived is asked for again after so long at the latest, though it is used all the time."""
+"""Age at which derived data is read again, though it is used all the time."""
 REFERENCES_BYTES_MAX = 128 << 20
 """Room for the references of the identities used last, and what was derived from them; one may have 16 MiB."""
 REFERENCES_KEEP_S = 60.0
@@ -107,7 +107,7 @@ class Memory:
 
     @property
     def kept(self) -> bool:
-        """Whether any reference, or anything derived, is kept here."""
+        """Tell whether any reference, or anything derived, is kept here."""
         return len(self._references) > 0
 
     def _store(self, key: _Key, content: bytes) -> bytes:

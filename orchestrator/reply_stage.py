@@ -21,7 +21,7 @@ STORED_REPLIES = {
     "exemplar": "no candidate passed the gate",
     "crisis": "a message that speaks of self-harm is never left to a model",
 }
-"""Why a writer used a stored reply."""
+"""Reasons for a stored reply, by their names in its record."""
 
 
 class ReplyStage:

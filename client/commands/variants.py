@@ -146,9 +146,8 @@ def _remove(options: argparse.Namespace) -> Change:
 def _set(options: argparse.Namespace) -> Change:
     weights = dict(options.weights)
     if len(weights) < len(options.weights):
-        raise Refusal(
-            f"a variant has two weights: {' '.join(f'{name}={weight:g}' for name, weight in options.weights)}"
-        )
+        given = " ".join(f"{name}={weight:g}" for name, weight in options.weights)
+        raise Refusal(f"a variant has two weights: {given}")
     return pb.SetWeights(stage=options.stage, weights=weights)
 
 

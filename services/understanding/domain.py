@@ -17,7 +17,7 @@ Source = TypeVar("Source")
 
 
 class Status(StrEnum):
-    """What became of a voter."""
+    """Outcome of asking a voter."""
 
     VOTED = "voted"
     ABSTAINED = "abstained"
@@ -57,7 +57,7 @@ class Vote(Generic[Source]):
 
 @dataclass(frozen=True)
 class Decision(Generic[Source]):
-    """What the panel decided, and how.
+    """Decision of the panel, with its grounds.
 
     Attributes:
         label: The label decided.

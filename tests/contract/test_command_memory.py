@@ -57,7 +57,7 @@ async def test_the_turns_of_a_conversation_are_shown_with_feelings_votes_and_cli
     door.turns = [
         turn(3, vote_record=VOTES.SerializeToString(), clips=clips, timings_s=took),
         turn(2, vote_record=b"\xff"),
-        turn(1),
+        turn(1, degraded=["video: no replica answers"]),
     ]
     status, printed, _ = await run("memory", "turns", "anna", "--conversation", "monday", "--person", "bob")
     assert status == 0
@@ -76,6 +76,7 @@ async def test_the_turns_of_a_conversation_are_shown_with_feelings_votes_and_cli
         "2026-11-18 11:06:41 UTC  turn t1",
         "  sad 0.60             'I said 1.'",
         "  -> caring            'I hear you.'",
+        "  lost   video: no replica answers",
     ]
     first = door.requests[0]
     assert (first.tenant, first.identity, first.conversation, first.person) == ("default", "anna", "monday", "bob")

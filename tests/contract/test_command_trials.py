@@ -20,6 +20,7 @@ from tests.variant_admin import Gateway, gateway
 
 COLUMNS = 100
 HALVES = {"default": {"weight": 50}, "kokoro": {"address": "voice-b:50054", "weight": 50}}
+FAILED = "failed turns, of those of all users that the gateways have counted in the last day"
 START = ("experiment", "start", TRIAL, "tts", "--primary", "rating", "--users-min", "20")
 
 
@@ -88,6 +89,10 @@ async def test_the_comparison_is_told_in_plain_words_within_the_width_of_a_page(
         ["default", "*", "24", "2", "1.35", "to", "2.65"],
         ["kokoro", "26", "3.96", "3.36", "to", "4.56", "+1.96", "+0.582", "to", "+3.34"],
         ["kokoro:", "better"],
+    ]
+    assert [line.split() for line in lines[lines.index(FAILED) + 1 :][:2]] == [
+        ["default", "*", "0", "of", "0"],
+        ["kokoro", "0", "of", "0"],
     ]
     assert "phase 1: users as the weights say (p = 1)" in lines
     assert "looking early is allowed" in printed

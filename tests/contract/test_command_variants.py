@@ -182,3 +182,8 @@ def test_words_that_make_no_change_are_refused_before_anything_is_sent(
         command.main(["variants", *words])
     assert end.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_a_variant_with_two_weights_is_refused_before_anything_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["variants", "set", "tts", "kokoro=10", "kokoro=20"]) == 1
+    assert capsys.readouterr().err == "e3rg: a variant has two weights: kokoro=10 kokoro=20\n"

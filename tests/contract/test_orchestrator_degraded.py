@@ -1,4 +1,4 @@
-"""What a turn goes on without, and says so: a voice, a face, a voter, a writer or a memory that fails or is gone."""
+"""Turns that go on without a voice, a face, a voter, a writer or a memory that fails or is gone, and say so."""
 
 import asyncio
 from typing import TYPE_CHECKING

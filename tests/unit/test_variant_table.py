@@ -31,7 +31,7 @@ def test_a_table_that_nobody_counts_has_a_version_of_its_content() -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"stagez": {}}, "stagez"),
+        ({"stagez": {}}, "stagez: is no key here; docs/variants.md lists them"),
         ({"version": -1}, "version: '-1'"),
         ({"owner": "nobody"}, "owner: 'nobody'"),
         (
@@ -61,6 +61,11 @@ def test_a_wrong_table_is_refused_with_the_field(fields: dict[str, Any], problem
     with pytest.raises(InvalidTable) as refused:
         parse(text(**fields))
     assert problem in str(refused.value)
+
+
+def test_a_table_that_is_no_object_is_refused_with_what_was_given() -> None:
+    with pytest.raises(InvalidTable, match=r"table: .* Input should be an object"):
+        parse('["tts"]')
 
 
 def test_what_is_no_json_is_refused() -> None:

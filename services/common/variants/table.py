@@ -50,7 +50,7 @@ class Variant(Frozen):
     """One configuration of a stage."""
 
     address: Address | Literal[""] = ""
-    """Where its replicas are; empty for the stage's address in the settings."""
+    """Address of its replicas; empty for the stage's in the settings."""
     weight: Percent = 0
     """Percent of the new conversations."""
     shadow: Percent = 0
@@ -88,11 +88,11 @@ class Guardrail(Frozen):
     turns_min: Annotated[int, Field(ge=1)] = 30
     """Turns of the variant before anything is judged."""
     failed_share_max: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """How much larger its share of failed turns may be."""
+    """Excess of its share of failed turns over the control's that is allowed."""
     degraded_share_max: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """How much larger its share of degraded turns may be."""
+    """Excess of its share of degraded turns that is allowed."""
     first_chunk_ratio_max: Annotated[float, Field(ge=1)] = 1.5
-    """How many times the control's 95th percentile of the time to its first chunk its own may be."""
+    """Ratio to the control's that is allowed of the 95th percentile of the time to its first chunk."""
 
 
 class Ramp(Frozen):
@@ -153,7 +153,7 @@ class Table(Frozen):
     version: Annotated[int, Field(ge=0, lt=1 << 53)] = 0
     """Counts up with each change; derived from the content where nobody counts."""
     owner: Literal["cli", "helm"] = "cli"
-    """Who may change it."""
+    """Owner, who alone may change it."""
     salt: Annotated[str, StringConstraints(max_length=64)] = "e3rg"
     stages: dict[Name, Stage] = {}
     guardrails: dict[Name, Guardrail] = {}
@@ -223,10 +223,9 @@ def problems(error: ValidationError) -> str:
 def _problems(error: ValidationError) -> Iterator[str]:
     for each in error.errors(include_url=False):
         where = ".".join(str(part) for part in each["loc"]) or "table"
-        is_unknown = each["type"] == "extra_forbidden"
-        text = (
-            "is no key here; docs/variants.md lists them" if is_unknown else re.sub(r"^Value error, ", "", each["msg"])
-        )
+        text = re.sub(r"^Value error, ", "", each["msg"])
+        if each["type"] == "extra_forbidden":
+            text = "is no key here; docs/variants.md lists them"
         shown = each.get("input")
         value = f" {str(shown)[:60]!r}" if where == "table" or not isinstance(shown, dict | list | type(None)) else ""
         yield f"{where}:{value} {text}"

@@ -24,17 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/common/v1/common.proto\x12\x0e\x65\x33rg.common.v1\"V\n\x07\x45motion\x12\r\n\x05label\x18\x01 \x01(\t\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x11\n\tintensity\x18\x03 \x01(\x02\x12\x15\n\rontology_hash\x18\x04 \x01(\t\"}\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x61ge\x18\x02 \x01(\t\x12\x0e\n\x06gender\x18\x03 \x01(\t\x12\x0e\n\x06timbre\x18\x04 \x01(\t\x12\x10\n\x08language\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\x12\x16\n\x0espeaking_style\x18\x07 \x01(\t\"T\n\tUtterance\x12(\n\x07speaker\x18\x01 \x01(\x0e\x32\x17.e3rg.common.v1.Speaker\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x65motion\x18\x03 \x01(\t\"N\n\x07Phoneme\x12\x0e\n\x06symbol\x18\x01 \x01(\t\x12\x0e\n\x06viseme\x18\x02 \x01(\t\x12\x0f\n\x07start_s\x18\x03 \x01(\x01\x12\x12\n\nduration_s\x18\x04 \x01(\x01\"j\n\tModelCard\x12\x0f\n\x07\x62\x61\x63kend\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t*H\n\x07Speaker\x12\x17\n\x13SPEAKER_UNSPECIFIED\x10\x00\x12\x10\n\x0cSPEAKER_USER\x10\x01\x12\x12\n\x0eSPEAKER_AVATAR\x10\x02*_\n\x08Modality\x12\x18\n\x14MODALITY_UNSPECIFIED\x10\x00\x12\x11\n\rMODALITY_TEXT\x10\x01\x12\x12\n\x0eMODALITY_AUDIO\x10\x02\x12\x12\n\x0eMODALITY_VIDEO\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x65\x33rg/common/v1/common.proto\x12\x0e\x65\x33rg.common.v1\"V\n\x07\x45motion\x12\r\n\x05label\x18\x01 \x01(\t\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x11\n\tintensity\x18\x03 \x01(\x02\x12\x15\n\rontology_hash\x18\x04 \x01(\t\"}\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x61ge\x18\x02 \x01(\t\x12\x0e\n\x06gender\x18\x03 \x01(\t\x12\x0e\n\x06timbre\x18\x04 \x01(\t\x12\x10\n\x08language\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\x12\x16\n\x0espeaking_style\x18\x07 \x01(\t\"T\n\tUtterance\x12(\n\x07speaker\x18\x01 \x01(\x0e\x32\x17.e3rg.common.v1.Speaker\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x65motion\x18\x03 \x01(\t\"N\n\x07Phoneme\x12\x0e\n\x06symbol\x18\x01 \x01(\t\x12\x0e\n\x06viseme\x18\x02 \x01(\t\x12\x0f\n\x07start_s\x18\x03 \x01(\x01\x12\x12\n\nduration_s\x18\x04 \x01(\x01\"j\n\tModelCard\x12\x0f\n\x07\x62\x61\x63kend\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12\x16\n\x0eprompt_version\x18\x05 \x01(\t\"\x9e\x01\n\x04Risk\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.e3rg.common.v1.RiskKind\x12.\n\x08severity\x18\x02 \x01(\x0e\x32\x1c.e3rg.common.v1.RiskSeverity\x12\x12\n\nconfidence\x18\x03 \x01(\x02\x12*\n\x06source\x18\x04 \x01(\x0e\x32\x1a.e3rg.common.v1.RiskSource\"t\n\x0b\x45\x61rlierRisk\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.e3rg.common.v1.RiskKind\x12.\n\x08severity\x18\x02 \x01(\x0e\x32\x1c.e3rg.common.v1.RiskSeverity\x12\r\n\x05\x61ge_s\x18\x03 \x01(\x01*H\n\x07Speaker\x12\x17\n\x13SPEAKER_UNSPECIFIED\x10\x00\x12\x10\n\x0cSPEAKER_USER\x10\x01\x12\x12\n\x0eSPEAKER_AVATAR\x10\x02*_\n\x08Modality\x12\x18\n\x14MODALITY_UNSPECIFIED\x10\x00\x12\x11\n\rMODALITY_TEXT\x10\x01\x12\x12\n\x0eMODALITY_AUDIO\x10\x02\x12\x12\n\x0eMODALITY_VIDEO\x10\x03*\xb7\x01\n\x08RiskKind\x12\x19\n\x15RISK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11RISK_KIND_SUICIDE\x10\x01\x12\x17\n\x13RISK_KIND_SELF_HARM\x10\x02\x12\x1c\n\x18RISK_KIND_HARM_TO_OTHERS\x10\x03\x12\x16\n\x12RISK_KIND_VIOLENCE\x10\x04\x12\x13\n\x0fRISK_KIND_CHILD\x10\x05\x12\x15\n\x11RISK_KIND_MEDICAL\x10\x06*v\n\x0cRiskSeverity\x12\x1d\n\x19RISK_SEVERITY_UNSPECIFIED\x10\x00\x12\x15\n\x11RISK_SEVERITY_LOW\x10\x01\x12\x18\n\x14RISK_SEVERITY_MEDIUM\x10\x02\x12\x16\n\x12RISK_SEVERITY_HIGH\x10\x03*\x8c\x01\n\nRiskSource\x12\x1b\n\x17RISK_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n\x11RISK_SOURCE_WORDS\x10\x01\x12\x1a\n\x16RISK_SOURCE_CLASSIFIER\x10\x02\x12\x15\n\x11RISK_SOURCE_VOTER\x10\x03\x12\x17\n\x13RISK_SOURCE_EARLIER\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'e3rg.common.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SPEAKER']._serialized_start=536
-  _globals['_SPEAKER']._serialized_end=608
-  _globals['_MODALITY']._serialized_start=610
-  _globals['_MODALITY']._serialized_end=705
+  _globals['_SPEAKER']._serialized_start=815
+  _globals['_SPEAKER']._serialized_end=887
+  _globals['_MODALITY']._serialized_start=889
+  _globals['_MODALITY']._serialized_end=984
+  _globals['_RISKKIND']._serialized_start=987
+  _globals['_RISKKIND']._serialized_end=1170
+  _globals['_RISKSEVERITY']._serialized_start=1172
+  _globals['_RISKSEVERITY']._serialized_end=1290
+  _globals['_RISKSOURCE']._serialized_start=1293
+  _globals['_RISKSOURCE']._serialized_end=1433
   _globals['_EMOTION']._serialized_start=47
   _globals['_EMOTION']._serialized_end=133
   _globals['_PROFILE']._serialized_start=135
@@ -45,4 +51,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PHONEME']._serialized_end=426
   _globals['_MODELCARD']._serialized_start=428
   _globals['_MODELCARD']._serialized_end=534
+  _globals['_RISK']._serialized_start=537
+  _globals['_RISK']._serialized_end=695
+  _globals['_EARLIERRISK']._serialized_start=697
+  _globals['_EARLIERRISK']._serialized_end=813
 # @@protoc_insertion_point(module_scope)

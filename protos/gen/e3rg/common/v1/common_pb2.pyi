@@ -17,6 +17,31 @@ class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MODALITY_TEXT: _ClassVar[Modality]
     MODALITY_AUDIO: _ClassVar[Modality]
     MODALITY_VIDEO: _ClassVar[Modality]
+
+class RiskKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RISK_KIND_UNSPECIFIED: _ClassVar[RiskKind]
+    RISK_KIND_SUICIDE: _ClassVar[RiskKind]
+    RISK_KIND_SELF_HARM: _ClassVar[RiskKind]
+    RISK_KIND_HARM_TO_OTHERS: _ClassVar[RiskKind]
+    RISK_KIND_VIOLENCE: _ClassVar[RiskKind]
+    RISK_KIND_CHILD: _ClassVar[RiskKind]
+    RISK_KIND_MEDICAL: _ClassVar[RiskKind]
+
+class RiskSeverity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RISK_SEVERITY_UNSPECIFIED: _ClassVar[RiskSeverity]
+    RISK_SEVERITY_LOW: _ClassVar[RiskSeverity]
+    RISK_SEVERITY_MEDIUM: _ClassVar[RiskSeverity]
+    RISK_SEVERITY_HIGH: _ClassVar[RiskSeverity]
+
+class RiskSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RISK_SOURCE_UNSPECIFIED: _ClassVar[RiskSource]
+    RISK_SOURCE_WORDS: _ClassVar[RiskSource]
+    RISK_SOURCE_CLASSIFIER: _ClassVar[RiskSource]
+    RISK_SOURCE_VOTER: _ClassVar[RiskSource]
+    RISK_SOURCE_EARLIER: _ClassVar[RiskSource]
 SPEAKER_UNSPECIFIED: Speaker
 SPEAKER_USER: Speaker
 SPEAKER_AVATAR: Speaker
@@ -24,6 +49,22 @@ MODALITY_UNSPECIFIED: Modality
 MODALITY_TEXT: Modality
 MODALITY_AUDIO: Modality
 MODALITY_VIDEO: Modality
+RISK_KIND_UNSPECIFIED: RiskKind
+RISK_KIND_SUICIDE: RiskKind
+RISK_KIND_SELF_HARM: RiskKind
+RISK_KIND_HARM_TO_OTHERS: RiskKind
+RISK_KIND_VIOLENCE: RiskKind
+RISK_KIND_CHILD: RiskKind
+RISK_KIND_MEDICAL: RiskKind
+RISK_SEVERITY_UNSPECIFIED: RiskSeverity
+RISK_SEVERITY_LOW: RiskSeverity
+RISK_SEVERITY_MEDIUM: RiskSeverity
+RISK_SEVERITY_HIGH: RiskSeverity
+RISK_SOURCE_UNSPECIFIED: RiskSource
+RISK_SOURCE_WORDS: RiskSource
+RISK_SOURCE_CLASSIFIER: RiskSource
+RISK_SOURCE_VOTER: RiskSource
+RISK_SOURCE_EARLIER: RiskSource
 
 class Emotion(_message.Message):
     __slots__ = ("label", "face_class", "intensity", "ontology_hash")
@@ -90,3 +131,25 @@ class ModelCard(_message.Message):
     ontology_hash: str
     prompt_version: str
     def __init__(self, backend: _Optional[str] = ..., model: _Optional[str] = ..., digest: _Optional[str] = ..., ontology_hash: _Optional[str] = ..., prompt_version: _Optional[str] = ...) -> None: ...
+
+class Risk(_message.Message):
+    __slots__ = ("kind", "severity", "confidence", "source")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    kind: RiskKind
+    severity: RiskSeverity
+    confidence: float
+    source: RiskSource
+    def __init__(self, kind: _Optional[_Union[RiskKind, str]] = ..., severity: _Optional[_Union[RiskSeverity, str]] = ..., confidence: _Optional[float] = ..., source: _Optional[_Union[RiskSource, str]] = ...) -> None: ...
+
+class EarlierRisk(_message.Message):
+    __slots__ = ("kind", "severity", "age_s")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    kind: RiskKind
+    severity: RiskSeverity
+    age_s: float
+    def __init__(self, kind: _Optional[_Union[RiskKind, str]] = ..., severity: _Optional[_Union[RiskSeverity, str]] = ..., age_s: _Optional[float] = ...) -> None: ...

@@ -167,7 +167,7 @@ class RecallRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turns_max: _Optional[int] = ..., person: _Optional[str] = ..., uses: _Optional[_Iterable[str]] = ..., experiment: _Optional[str] = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash", "trajectory", "stale_s", "person_generation", "damaged", "variants", "assigned")
+    __slots__ = ("identity", "emotion_bank", "turns", "ontology_hash", "trajectory", "stale_s", "person_generation", "damaged", "variants", "assigned", "risks")
     class VariantsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -192,6 +192,7 @@ class RecallResponse(_message.Message):
     DAMAGED_FIELD_NUMBER: _ClassVar[int]
     VARIANTS_FIELD_NUMBER: _ClassVar[int]
     ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    RISKS_FIELD_NUMBER: _ClassVar[int]
     identity: _identities_pb2.Identity
     emotion_bank: _identities_pb2.EmotionBank
     turns: _containers.RepeatedCompositeFieldContainer[Turn]
@@ -202,7 +203,8 @@ class RecallResponse(_message.Message):
     damaged: _containers.RepeatedScalarFieldContainer[str]
     variants: _containers.ScalarMap[str, str]
     assigned: _containers.ScalarMap[str, str]
-    def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ..., person_generation: _Optional[str] = ..., damaged: _Optional[_Iterable[str]] = ..., variants: _Optional[_Mapping[str, str]] = ..., assigned: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    risks: _containers.RepeatedCompositeFieldContainer[_common_pb2.EarlierRisk]
+    def __init__(self, identity: _Optional[_Union[_identities_pb2.Identity, _Mapping]] = ..., emotion_bank: _Optional[_Union[_identities_pb2.EmotionBank, _Mapping]] = ..., turns: _Optional[_Iterable[_Union[Turn, _Mapping]]] = ..., ontology_hash: _Optional[str] = ..., trajectory: _Optional[_Union[Trajectory, _Mapping]] = ..., stale_s: _Optional[float] = ..., person_generation: _Optional[str] = ..., damaged: _Optional[_Iterable[str]] = ..., variants: _Optional[_Mapping[str, str]] = ..., assigned: _Optional[_Mapping[str, str]] = ..., risks: _Optional[_Iterable[_Union[_common_pb2.EarlierRisk, _Mapping]]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
     __slots__ = ("tenant", "identity", "person", "conversation", "text", "hits_max", "similarity_min", "age_max_s", "user_emotions", "without", "here", "examples_max")
@@ -271,6 +273,28 @@ class RememberRequest(_message.Message):
     def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., person: _Optional[str] = ..., identity_generation: _Optional[str] = ..., person_generation: _Optional[str] = ...) -> None: ...
 
 class RememberResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RaiseRiskRequest(_message.Message):
+    __slots__ = ("tenant", "identity", "person", "conversation", "id", "kind", "severity")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    identity: str
+    person: str
+    conversation: str
+    id: str
+    kind: _common_pb2.RiskKind
+    severity: _common_pb2.RiskSeverity
+    def __init__(self, tenant: _Optional[str] = ..., identity: _Optional[str] = ..., person: _Optional[str] = ..., conversation: _Optional[str] = ..., id: _Optional[str] = ..., kind: _Optional[_Union[_common_pb2.RiskKind, str]] = ..., severity: _Optional[_Union[_common_pb2.RiskSeverity, str]] = ...) -> None: ...
+
+class RaiseRiskResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

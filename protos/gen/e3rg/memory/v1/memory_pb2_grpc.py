@@ -75,6 +75,11 @@ class MemoryServiceStub(object):
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsRequest.SerializeToString,
                 response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsResponse.FromString,
                 _registered_method=True)
+        self.RaiseRisk = channel.unary_unary(
+                '/e3rg.memory.v1.MemoryService/RaiseRisk',
+                request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RaiseRiskRequest.SerializeToString,
+                response_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RaiseRiskResponse.FromString,
+                _registered_method=True)
         self.GetClip = channel.unary_stream(
                 '/e3rg.memory.v1.MemoryService/GetClip',
                 request_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.GetClipRequest.SerializeToString,
@@ -156,6 +161,16 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RaiseRisk(self, request, context):
+        """Keeps that a conversation raised a risk: kind and severity only, for an hour, also without consent to keep_turns.
+        The same id again changes nothing.
+
+        Errors: NOT_FOUND when the identity is unknown.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetClip(self, request, context):
         """Reads the speech or the video of a turn.
 
@@ -202,6 +217,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.PutTimings,
                     request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsRequest.FromString,
                     response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsResponse.SerializeToString,
+            ),
+            'RaiseRisk': grpc.unary_unary_rpc_method_handler(
+                    servicer.RaiseRisk,
+                    request_deserializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RaiseRiskRequest.FromString,
+                    response_serializer=e3rg_dot_memory_dot_v1_dot_memory__pb2.RaiseRiskResponse.SerializeToString,
             ),
             'GetClip': grpc.unary_stream_rpc_method_handler(
                     servicer.GetClip,
@@ -404,6 +424,33 @@ class MemoryService(object):
             '/e3rg.memory.v1.MemoryService/PutTimings',
             e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsRequest.SerializeToString,
             e3rg_dot_memory_dot_v1_dot_memory__pb2.PutTimingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RaiseRisk(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/e3rg.memory.v1.MemoryService/RaiseRisk',
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.RaiseRiskRequest.SerializeToString,
+            e3rg_dot_memory_dot_v1_dot_memory__pb2.RaiseRiskResponse.FromString,
             options,
             channel_credentials,
             insecure,

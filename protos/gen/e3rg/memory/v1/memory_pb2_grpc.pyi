@@ -91,6 +91,16 @@ class MemoryServiceStub:
     Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
     """
 
+    RaiseRisk: grpc.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.RaiseRiskRequest,
+        e3rg.memory.v1.memory_pb2.RaiseRiskResponse,
+    ]
+    """Keeps that a conversation raised a risk: kind and severity only, for an hour, also without consent to keep_turns.
+    The same id again changes nothing.
+
+    Errors: NOT_FOUND when the identity is unknown.
+    """
+
     GetClip: grpc.UnaryStreamMultiCallable[
         e3rg.memory.v1.memory_pb2.GetClipRequest,
         e3rg.memory.v1.memory_pb2.GetClipResponse,
@@ -171,6 +181,16 @@ class MemoryServiceAsyncStub:
     stay.
 
     Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
+    """
+
+    RaiseRisk: grpc.aio.UnaryUnaryMultiCallable[
+        e3rg.memory.v1.memory_pb2.RaiseRiskRequest,
+        e3rg.memory.v1.memory_pb2.RaiseRiskResponse,
+    ]
+    """Keeps that a conversation raised a risk: kind and severity only, for an hour, also without consent to keep_turns.
+    The same id again changes nothing.
+
+    Errors: NOT_FOUND when the identity is unknown.
     """
 
     GetClip: grpc.aio.UnaryStreamMultiCallable[
@@ -267,6 +287,18 @@ class MemoryServiceServicer(metaclass=abc.ABCMeta):
         stay.
 
         Errors: NOT_FOUND when the turn is unknown; FAILED_PRECONDITION without consent to keep_turns.
+        """
+
+    @abc.abstractmethod
+    def RaiseRisk(
+        self,
+        request: e3rg.memory.v1.memory_pb2.RaiseRiskRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[e3rg.memory.v1.memory_pb2.RaiseRiskResponse, collections.abc.Awaitable[e3rg.memory.v1.memory_pb2.RaiseRiskResponse]]:
+        """Keeps that a conversation raised a risk: kind and severity only, for an hour, also without consent to keep_turns.
+        The same id again changes nothing.
+
+        Errors: NOT_FOUND when the identity is unknown.
         """
 
     @abc.abstractmethod

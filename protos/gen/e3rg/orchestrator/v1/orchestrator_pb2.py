@@ -28,43 +28,45 @@ from e3rg.mllm.v1 import mllm_pb2 as e3rg_dot_mllm_dot_v1_dot_mllm__pb2
 from e3rg.understanding.v1 import understanding_pb2 as e3rg_dot_understanding_dot_v1_dot_understanding__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'e3rg/orchestrator/v1/orchestrator.proto\x12\x14\x65\x33rg.orchestrator.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\x1a\x1b\x65\x33rg/memory/v1/memory.proto\x1a\x17\x65\x33rg/mllm/v1/mllm.proto\x1a)e3rg/understanding/v1/understanding.proto\"\xd3\x02\n\rRespondHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x18\n\x10\x61udio_size_bytes\x18\x02 \x01(\x04\x12\x18\n\x10video_size_bytes\x18\x03 \x01(\x04\x12\x10\n\x08identity\x18\x04 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x05 \x01(\t\x12\x15\n\rreply_emotion\x18\x06 \x01(\t\x12\x1c\n\x0freply_intensity\x18\x07 \x01(\x02H\x00\x88\x01\x01\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12,\n\x06output\x18\t \x01(\x0e\x32\x1c.e3rg.orchestrator.v1.Output\x12\x0c\n\x04seed\x18\n \x01(\r\x12\x0f\n\x07quality\x18\x0b \x01(\t\x12\x0e\n\x06tenant\x18\x0c \x01(\t\x12\x0e\n\x06person\x18\r \x01(\t\x12\x12\n\nkeep_clips\x18\x0e \x01(\x08\x42\x12\n\x10_reply_intensity\"q\n\x0eRespondRequest\x12\x35\n\x06header\x18\x01 \x01(\x0b\x32#.e3rg.orchestrator.v1.RespondHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12\x0f\n\x05video\x18\x03 \x01(\x0cH\x00\x42\x06\n\x04part\"\x9a\x01\n\x08\x44\x65livery\x12(\n\x07\x65motion\x18\x01 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\x12\n\ndecided_by\x18\x02 \x01(\t\x12\x13\n\x0bvoice_style\x18\x03 \x01(\t\x12\x13\n\x0bvoice_exact\x18\x04 \x01(\x08\x12\x12\n\nface_class\x18\x05 \x01(\t\x12\x12\n\nface_exact\x18\x06 \x01(\x08\"\x1d\n\tTextDelta\x12\x10\n\x08sentence\x18\x01 \x01(\t\"`\n\nAudioChunk\x12\x0f\n\x07samples\x18\x01 \x01(\x0c\x12\x16\n\x0esample_rate_hz\x18\x02 \x01(\r\x12)\n\x08phonemes\x18\x03 \x03(\x0b\x32\x17.e3rg.common.v1.Phoneme\"A\n\nVideoChunk\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x11\n\tmime_type\x18\x02 \x01(\t\x12\x0f\n\x07quality\x18\x03 \x01(\t\"M\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07start_s\x18\x02 \x01(\x01\x12\x0f\n\x07\x66irst_s\x18\x03 \x01(\x01\x12\r\n\x05\x65nd_s\x18\x04 \x01(\x01\":\n\x08\x44\x65graded\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07\x64ropped\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"Q\n\x06Served\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\"y\n\x04\x44one\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecord\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x18\n\x10\x61udio_duration_s\x18\x04 \x01(\x01\x12\x0c\n\x04turn\x18\x05 \x01(\t\"\xd3\x04\n\x0fRespondResponse\x12?\n\nunderstood\x18\x01 \x01(\x0b\x32).e3rg.understanding.v1.UnderstandResponseH\x00\x12\x32\n\x08identity\x18\x02 \x01(\x0b\x32\x1e.e3rg.memory.v1.RecallResponseH\x00\x12\x32\n\x08\x64\x65livery\x18\x03 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.DeliveryH\x00\x12/\n\x04text\x18\x04 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.TextDeltaH\x00\x12\x31\n\x05\x61udio\x18\x05 \x01(\x0b\x32 .e3rg.orchestrator.v1.AudioChunkH\x00\x12\x31\n\x05video\x18\x06 \x01(\x0b\x32 .e3rg.orchestrator.v1.VideoChunkH\x00\x12\x33\n\x06timing\x18\x07 \x01(\x0b\x32!.e3rg.orchestrator.v1.StageTimingH\x00\x12\x32\n\x08\x64\x65graded\x18\x08 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.DegradedH\x00\x12*\n\x04\x64one\x18\t \x01(\x0b\x32\x1a.e3rg.orchestrator.v1.DoneH\x00\x12\x32\n\x08recalled\x18\n \x01(\x0b\x32\x1e.e3rg.memory.v1.SearchResponseH\x00\x12.\n\x06served\x18\x0b \x01(\x0b\x32\x1c.e3rg.orchestrator.v1.ServedH\x00\x42\x07\n\x05\x65vent\"\x12\n\x10GetStatusRequest\"\xb2\x01\n\rServiceStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0f\n\x07problem\x18\x04 \x01(\t\x12\'\n\x04\x63\x61rd\x18\x05 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x10\n\x08replicas\x18\x06 \x01(\r\x12\x16\n\x0ereplicas_ready\x18\x07 \x01(\r\x12\x0f\n\x07variant\x18\x08 \x01(\t\"J\n\x11GetStatusResponse\x12\x35\n\x08services\x18\x01 \x03(\x0b\x32#.e3rg.orchestrator.v1.ServiceStatus*U\n\x06Output\x12\x16\n\x12OUTPUT_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOUTPUT_TEXT\x10\x01\x12\x10\n\x0cOUTPUT_AUDIO\x10\x02\x12\x10\n\x0cOUTPUT_VIDEO\x10\x03\x32\xcf\x01\n\x13OrchestratorService\x12Z\n\x07Respond\x12$.e3rg.orchestrator.v1.RespondRequest\x1a%.e3rg.orchestrator.v1.RespondResponse(\x01\x30\x01\x12\\\n\tGetStatus\x12&.e3rg.orchestrator.v1.GetStatusRequest\x1a\'.e3rg.orchestrator.v1.GetStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'e3rg/orchestrator/v1/orchestrator.proto\x12\x14\x65\x33rg.orchestrator.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\x1a\x1b\x65\x33rg/memory/v1/memory.proto\x1a\x17\x65\x33rg/mllm/v1/mllm.proto\x1a)e3rg/understanding/v1/understanding.proto\"\xe4\x02\n\rRespondHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x18\n\x10\x61udio_size_bytes\x18\x02 \x01(\x04\x12\x18\n\x10video_size_bytes\x18\x03 \x01(\x04\x12\x10\n\x08identity\x18\x04 \x01(\t\x12\x14\n\x0c\x63onversation\x18\x05 \x01(\t\x12\x15\n\rreply_emotion\x18\x06 \x01(\t\x12\x1c\n\x0freply_intensity\x18\x07 \x01(\x02H\x00\x88\x01\x01\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12,\n\x06output\x18\t \x01(\x0e\x32\x1c.e3rg.orchestrator.v1.Output\x12\x0c\n\x04seed\x18\n \x01(\r\x12\x0f\n\x07quality\x18\x0b \x01(\t\x12\x0e\n\x06tenant\x18\x0c \x01(\t\x12\x0e\n\x06person\x18\r \x01(\t\x12\x12\n\nkeep_clips\x18\x0e \x01(\x08\x12\x0f\n\x07\x63ountry\x18\x0f \x01(\tB\x12\n\x10_reply_intensity\"q\n\x0eRespondRequest\x12\x35\n\x06header\x18\x01 \x01(\x0b\x32#.e3rg.orchestrator.v1.RespondHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12\x0f\n\x05video\x18\x03 \x01(\x0cH\x00\x42\x06\n\x04part\"\x9a\x01\n\x08\x44\x65livery\x12(\n\x07\x65motion\x18\x01 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\x12\n\ndecided_by\x18\x02 \x01(\t\x12\x13\n\x0bvoice_style\x18\x03 \x01(\t\x12\x13\n\x0bvoice_exact\x18\x04 \x01(\x08\x12\x12\n\nface_class\x18\x05 \x01(\t\x12\x12\n\nface_exact\x18\x06 \x01(\x08\"\x1d\n\tTextDelta\x12\x10\n\x08sentence\x18\x01 \x01(\t\"`\n\nAudioChunk\x12\x0f\n\x07samples\x18\x01 \x01(\x0c\x12\x16\n\x0esample_rate_hz\x18\x02 \x01(\r\x12)\n\x08phonemes\x18\x03 \x03(\x0b\x32\x17.e3rg.common.v1.Phoneme\"A\n\nVideoChunk\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x11\n\tmime_type\x18\x02 \x01(\t\x12\x0f\n\x07quality\x18\x03 \x01(\t\"M\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07start_s\x18\x02 \x01(\x01\x12\x0f\n\x07\x66irst_s\x18\x03 \x01(\x01\x12\r\n\x05\x65nd_s\x18\x04 \x01(\x01\":\n\x08\x44\x65graded\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07\x64ropped\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"Q\n\x06Served\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\"y\n\x04\x44one\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecord\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x18\n\x10\x61udio_duration_s\x18\x04 \x01(\x01\x12\x0c\n\x04turn\x18\x05 \x01(\t\"\x8c\x05\n\x0fRespondResponse\x12?\n\nunderstood\x18\x01 \x01(\x0b\x32).e3rg.understanding.v1.UnderstandResponseH\x00\x12\x32\n\x08identity\x18\x02 \x01(\x0b\x32\x1e.e3rg.memory.v1.RecallResponseH\x00\x12\x32\n\x08\x64\x65livery\x18\x03 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.DeliveryH\x00\x12/\n\x04text\x18\x04 \x01(\x0b\x32\x1f.e3rg.orchestrator.v1.TextDeltaH\x00\x12\x31\n\x05\x61udio\x18\x05 \x01(\x0b\x32 .e3rg.orchestrator.v1.AudioChunkH\x00\x12\x31\n\x05video\x18\x06 \x01(\x0b\x32 .e3rg.orchestrator.v1.VideoChunkH\x00\x12\x33\n\x06timing\x18\x07 \x01(\x0b\x32!.e3rg.orchestrator.v1.StageTimingH\x00\x12\x32\n\x08\x64\x65graded\x18\x08 \x01(\x0b\x32\x1e.e3rg.orchestrator.v1.DegradedH\x00\x12*\n\x04\x64one\x18\t \x01(\x0b\x32\x1a.e3rg.orchestrator.v1.DoneH\x00\x12\x32\n\x08recalled\x18\n \x01(\x0b\x32\x1e.e3rg.memory.v1.SearchResponseH\x00\x12.\n\x06served\x18\x0b \x01(\x0b\x32\x1c.e3rg.orchestrator.v1.ServedH\x00\x12\x37\n\x0brisk_raised\x18\x0c \x01(\x0b\x32 .e3rg.orchestrator.v1.RiskRaisedH\x00\x42\x07\n\x05\x65vent\"R\n\nRiskRaised\x12\"\n\x04risk\x18\x01 \x01(\x0b\x32\x14.e3rg.common.v1.Risk\x12\x14\n\x0c\x63onversation\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\"\x12\n\x10GetStatusRequest\"\xb2\x01\n\rServiceStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05ready\x18\x03 \x01(\x08\x12\x0f\n\x07problem\x18\x04 \x01(\t\x12\'\n\x04\x63\x61rd\x18\x05 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x10\n\x08replicas\x18\x06 \x01(\r\x12\x16\n\x0ereplicas_ready\x18\x07 \x01(\r\x12\x0f\n\x07variant\x18\x08 \x01(\t\"J\n\x11GetStatusResponse\x12\x35\n\x08services\x18\x01 \x03(\x0b\x32#.e3rg.orchestrator.v1.ServiceStatus*U\n\x06Output\x12\x16\n\x12OUTPUT_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOUTPUT_TEXT\x10\x01\x12\x10\n\x0cOUTPUT_AUDIO\x10\x02\x12\x10\n\x0cOUTPUT_VIDEO\x10\x03\x32\xcf\x01\n\x13OrchestratorService\x12Z\n\x07Respond\x12$.e3rg.orchestrator.v1.RespondRequest\x1a%.e3rg.orchestrator.v1.RespondResponse(\x01\x30\x01\x12\\\n\tGetStatus\x12&.e3rg.orchestrator.v1.GetStatusRequest\x1a\'.e3rg.orchestrator.v1.GetStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'e3rg.orchestrator.v1.orchestrator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OUTPUT']._serialized_start=2221
-  _globals['_OUTPUT']._serialized_end=2306
+  _globals['_OUTPUT']._serialized_start=2379
+  _globals['_OUTPUT']._serialized_end=2464
   _globals['_RESPONDHEADER']._serialized_start=192
-  _globals['_RESPONDHEADER']._serialized_end=531
-  _globals['_RESPONDREQUEST']._serialized_start=533
-  _globals['_RESPONDREQUEST']._serialized_end=646
-  _globals['_DELIVERY']._serialized_start=649
-  _globals['_DELIVERY']._serialized_end=803
-  _globals['_TEXTDELTA']._serialized_start=805
-  _globals['_TEXTDELTA']._serialized_end=834
-  _globals['_AUDIOCHUNK']._serialized_start=836
-  _globals['_AUDIOCHUNK']._serialized_end=932
-  _globals['_VIDEOCHUNK']._serialized_start=934
-  _globals['_VIDEOCHUNK']._serialized_end=999
-  _globals['_STAGETIMING']._serialized_start=1001
-  _globals['_STAGETIMING']._serialized_end=1078
-  _globals['_DEGRADED']._serialized_start=1080
-  _globals['_DEGRADED']._serialized_end=1138
-  _globals['_SERVED']._serialized_start=1140
-  _globals['_SERVED']._serialized_end=1221
-  _globals['_DONE']._serialized_start=1223
-  _globals['_DONE']._serialized_end=1344
-  _globals['_RESPONDRESPONSE']._serialized_start=1347
-  _globals['_RESPONDRESPONSE']._serialized_end=1942
-  _globals['_GETSTATUSREQUEST']._serialized_start=1944
-  _globals['_GETSTATUSREQUEST']._serialized_end=1962
-  _globals['_SERVICESTATUS']._serialized_start=1965
-  _globals['_SERVICESTATUS']._serialized_end=2143
-  _globals['_GETSTATUSRESPONSE']._serialized_start=2145
-  _globals['_GETSTATUSRESPONSE']._serialized_end=2219
-  _globals['_ORCHESTRATORSERVICE']._serialized_start=2309
-  _globals['_ORCHESTRATORSERVICE']._serialized_end=2516
+  _globals['_RESPONDHEADER']._serialized_end=548
+  _globals['_RESPONDREQUEST']._serialized_start=550
+  _globals['_RESPONDREQUEST']._serialized_end=663
+  _globals['_DELIVERY']._serialized_start=666
+  _globals['_DELIVERY']._serialized_end=820
+  _globals['_TEXTDELTA']._serialized_start=822
+  _globals['_TEXTDELTA']._serialized_end=851
+  _globals['_AUDIOCHUNK']._serialized_start=853
+  _globals['_AUDIOCHUNK']._serialized_end=949
+  _globals['_VIDEOCHUNK']._serialized_start=951
+  _globals['_VIDEOCHUNK']._serialized_end=1016
+  _globals['_STAGETIMING']._serialized_start=1018
+  _globals['_STAGETIMING']._serialized_end=1095
+  _globals['_DEGRADED']._serialized_start=1097
+  _globals['_DEGRADED']._serialized_end=1155
+  _globals['_SERVED']._serialized_start=1157
+  _globals['_SERVED']._serialized_end=1238
+  _globals['_DONE']._serialized_start=1240
+  _globals['_DONE']._serialized_end=1361
+  _globals['_RESPONDRESPONSE']._serialized_start=1364
+  _globals['_RESPONDRESPONSE']._serialized_end=2016
+  _globals['_RISKRAISED']._serialized_start=2018
+  _globals['_RISKRAISED']._serialized_end=2100
+  _globals['_GETSTATUSREQUEST']._serialized_start=2102
+  _globals['_GETSTATUSREQUEST']._serialized_end=2120
+  _globals['_SERVICESTATUS']._serialized_start=2123
+  _globals['_SERVICESTATUS']._serialized_end=2301
+  _globals['_GETSTATUSRESPONSE']._serialized_start=2303
+  _globals['_GETSTATUSRESPONSE']._serialized_end=2377
+  _globals['_ORCHESTRATORSERVICE']._serialized_start=2467
+  _globals['_ORCHESTRATORSERVICE']._serialized_end=2674
 # @@protoc_insertion_point(module_scope)

@@ -22,7 +22,7 @@ OUTPUT_AUDIO: Output
 OUTPUT_VIDEO: Output
 
 class RespondHeader(_message.Message):
-    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "identity", "conversation", "reply_emotion", "reply_intensity", "policy", "output", "seed", "quality", "tenant", "person", "keep_clips")
+    __slots__ = ("text", "audio_size_bytes", "video_size_bytes", "identity", "conversation", "reply_emotion", "reply_intensity", "policy", "output", "seed", "quality", "tenant", "person", "keep_clips", "country")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     AUDIO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     VIDEO_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class RespondHeader(_message.Message):
     TENANT_FIELD_NUMBER: _ClassVar[int]
     PERSON_FIELD_NUMBER: _ClassVar[int]
     KEEP_CLIPS_FIELD_NUMBER: _ClassVar[int]
+    COUNTRY_FIELD_NUMBER: _ClassVar[int]
     text: str
     audio_size_bytes: int
     video_size_bytes: int
@@ -51,7 +52,8 @@ class RespondHeader(_message.Message):
     tenant: str
     person: str
     keep_clips: bool
-    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., reply_intensity: _Optional[float] = ..., policy: _Optional[str] = ..., output: _Optional[_Union[Output, str]] = ..., seed: _Optional[int] = ..., quality: _Optional[str] = ..., tenant: _Optional[str] = ..., person: _Optional[str] = ..., keep_clips: bool = ...) -> None: ...
+    country: str
+    def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., identity: _Optional[str] = ..., conversation: _Optional[str] = ..., reply_emotion: _Optional[str] = ..., reply_intensity: _Optional[float] = ..., policy: _Optional[str] = ..., output: _Optional[_Union[Output, str]] = ..., seed: _Optional[int] = ..., quality: _Optional[str] = ..., tenant: _Optional[str] = ..., person: _Optional[str] = ..., keep_clips: bool = ..., country: _Optional[str] = ...) -> None: ...
 
 class RespondRequest(_message.Message):
     __slots__ = ("header", "audio", "video")
@@ -152,7 +154,7 @@ class Done(_message.Message):
     def __init__(self, text: _Optional[str] = ..., record: _Optional[_Union[_mllm_pb2.ReplyRecord, _Mapping]] = ..., trace_id: _Optional[str] = ..., audio_duration_s: _Optional[float] = ..., turn: _Optional[str] = ...) -> None: ...
 
 class RespondResponse(_message.Message):
-    __slots__ = ("understood", "identity", "delivery", "text", "audio", "video", "timing", "degraded", "done", "recalled", "served")
+    __slots__ = ("understood", "identity", "delivery", "text", "audio", "video", "timing", "degraded", "done", "recalled", "served", "risk_raised")
     UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +166,7 @@ class RespondResponse(_message.Message):
     DONE_FIELD_NUMBER: _ClassVar[int]
     RECALLED_FIELD_NUMBER: _ClassVar[int]
     SERVED_FIELD_NUMBER: _ClassVar[int]
+    RISK_RAISED_FIELD_NUMBER: _ClassVar[int]
     understood: _understanding_pb2.UnderstandResponse
     identity: _memory_pb2.RecallResponse
     delivery: Delivery
@@ -175,7 +178,18 @@ class RespondResponse(_message.Message):
     done: Done
     recalled: _memory_pb2.SearchResponse
     served: Served
-    def __init__(self, understood: _Optional[_Union[_understanding_pb2.UnderstandResponse, _Mapping]] = ..., identity: _Optional[_Union[_memory_pb2.RecallResponse, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., text: _Optional[_Union[TextDelta, _Mapping]] = ..., audio: _Optional[_Union[AudioChunk, _Mapping]] = ..., video: _Optional[_Union[VideoChunk, _Mapping]] = ..., timing: _Optional[_Union[StageTiming, _Mapping]] = ..., degraded: _Optional[_Union[Degraded, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., recalled: _Optional[_Union[_memory_pb2.SearchResponse, _Mapping]] = ..., served: _Optional[_Union[Served, _Mapping]] = ...) -> None: ...
+    risk_raised: RiskRaised
+    def __init__(self, understood: _Optional[_Union[_understanding_pb2.UnderstandResponse, _Mapping]] = ..., identity: _Optional[_Union[_memory_pb2.RecallResponse, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., text: _Optional[_Union[TextDelta, _Mapping]] = ..., audio: _Optional[_Union[AudioChunk, _Mapping]] = ..., video: _Optional[_Union[VideoChunk, _Mapping]] = ..., timing: _Optional[_Union[StageTiming, _Mapping]] = ..., degraded: _Optional[_Union[Degraded, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., recalled: _Optional[_Union[_memory_pb2.SearchResponse, _Mapping]] = ..., served: _Optional[_Union[Served, _Mapping]] = ..., risk_raised: _Optional[_Union[RiskRaised, _Mapping]] = ...) -> None: ...
+
+class RiskRaised(_message.Message):
+    __slots__ = ("risk", "conversation", "id")
+    RISK_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    risk: _common_pb2.Risk
+    conversation: str
+    id: str
+    def __init__(self, risk: _Optional[_Union[_common_pb2.Risk, _Mapping]] = ..., conversation: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()

@@ -94,8 +94,10 @@ class UnderstandingServiceServicer(object):
     def WriteReply(self, request, context):
         """Has the lead model write the reply, one finished sentence a message, a record last.
 
-        Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+        The panel itself answers a message that speaks of a risk, and ends a reply before a sentence that may not be said.
+
+        Errors: INVALID_ARGUMENT when the text is empty, an emotion is not a label, or the country is no code of two
+        letters; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
         variant is not in the panel's table, or no replica of it takes calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -52,8 +52,10 @@ class UnderstandingServiceStub:
     ]
     """Has the lead model write the reply, one finished sentence a message, a record last.
 
-    Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+    The panel itself answers a message that speaks of a risk, and ends a reply before a sentence that may not be said.
+
+    Errors: INVALID_ARGUMENT when the text is empty, an emotion is not a label, or the country is no code of two
+    letters; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
     variant is not in the panel's table, or no replica of it takes calls.
     """
 
@@ -100,8 +102,10 @@ class UnderstandingServiceAsyncStub:
     ]
     """Has the lead model write the reply, one finished sentence a message, a record last.
 
-    Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-    ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+    The panel itself answers a message that speaks of a risk, and ends a reply before a sentence that may not be said.
+
+    Errors: INVALID_ARGUMENT when the text is empty, an emotion is not a label, or the country is no code of two
+    letters; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
     variant is not in the panel's table, or no replica of it takes calls.
     """
 
@@ -154,8 +158,10 @@ class UnderstandingServiceServicer(metaclass=abc.ABCMeta):
     ) -> typing.Union[collections.abc.Iterator[e3rg.understanding.v1.understanding_pb2.WriteReplyResponse], collections.abc.AsyncIterator[e3rg.understanding.v1.understanding_pb2.WriteReplyResponse]]:
         """Has the lead model write the reply, one finished sentence a message, a record last.
 
-        Errors: INVALID_ARGUMENT when the text is empty or an emotion is not a label; FAILED_PRECONDITION when the
-        ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
+        The panel itself answers a message that speaks of a risk, and ends a reply before a sentence that may not be said.
+
+        Errors: INVALID_ARGUMENT when the text is empty, an emotion is not a label, or the country is no code of two
+        letters; FAILED_PRECONDITION when the ontology hash is not this service's; UNIMPLEMENTED when the lead model cannot write; UNAVAILABLE also when the named
         variant is not in the panel's table, or no replica of it takes calls.
         """
 

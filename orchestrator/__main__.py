@@ -13,6 +13,7 @@ from orchestrator.identities import Examiner
 from orchestrator.memories import SERVICES, Memories
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
+from orchestrator.risks import Risks
 from orchestrator.routing import PINNED, READY_S, TTS, VIDEO, VOTER
 from orchestrator.servicer import OrchestratorServicer
 from orchestrator.settings import OrchestratorSettings
@@ -22,6 +23,7 @@ from orchestrator.variants.guarding import guarding
 from orchestrator.variants.outcomes import of_turn
 from orchestrator.variants.servicer import VariantServicer
 from orchestrator.variants.trials import Trials
+from orchestrator.webhook import Webhook
 from services.common import clients, logs, server, start
 from services.common.errors import ServiceError
 from services.common.variants.channels import VariantChannels
@@ -34,6 +36,9 @@ NAMES = (
     gateway_pb2.DESCRIPTOR.services_by_name["GatewayService"].full_name,
     *(service.full_name for service in SERVICES),
 )
+
+RISKS_CLOSE_S = 5.0
+"""Time at a stop to keep and tell risks that are under way."""
 
 
 async def main(started: asyncio.Event) -> None:
@@ -56,15 +61,23 @@ async def main(started: asyncio.Event) -> None:
         live = LiveTable(source_of(settings), check.check, overlay_of(settings), check.prepare)
         await stack.enter_async_context(live.running())
         guard, counts, all_counts = await stack.enter_async_context(guarding(settings, live))
+        webhook = None
+        if settings.risk_webhook_url:
+            secret = settings.risk_webhook_secret.get_secret_value()
+            webhook = Webhook(settings.risk_webhook_url, secret, settings.risk_webhook_words)
+        memory = Memory(channels["memory"])
+        risks = Risks(memory, webhook)
+        stack.push_async_callback(risks.close, RISKS_CLOSE_S)
         pipeline = Pipeline(
             understanding=understanding,
-            memory=Memory(channels["memory"]),
+            memory=memory,
             channels=variants,
             variants=live,
             wheel=wheel,
             turn_deadline_s=settings.turn_deadline_s,
             turn_deadline_max_s=settings.turn_deadline_max_s,
             history_turns=settings.history_turns,
+            risks=risks,
             stage_idle_s=settings.stage_idle_s,
             observe=lambda turn, votes: guard.observe(of_turn(turn, votes)),
         )

@@ -90,8 +90,8 @@ def decide_delivery(
 def _emotion(
     wheel: Wheel, header: pb.RespondHeader, understood: understanding.UnderstandResponse
 ) -> tuple[Emotion, str]:
-    if understood.crisis:
-        return wheel.crisis, "crisis"
+    if understood.HasField("risk"):
+        return wheel.crisis, "risk"
     if header.reply_emotion:
         label = wheel.label(header.reply_emotion)
         wished = header.reply_intensity if header.HasField("reply_intensity") else label.intensity

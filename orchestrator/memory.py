@@ -197,6 +197,11 @@ class Memory:
         async with calling():
             await self._stub.Remember(request, **clients.options(min(timeout_s, MEMORY_TIMEOUT_S)))
 
+    async def raise_risk(self, request: pb.RaiseRiskRequest) -> None:
+        """Keeps that a conversation raised a risk."""
+        async with calling():
+            await self._stub.RaiseRisk(request, **clients.options(MEMORY_TIMEOUT_S))
+
     async def keep_clip(self, header: pb.PutClipHeader, content: bytes, timeout_s: float) -> None:
         """Keeps the speech or the video of a turn."""
 

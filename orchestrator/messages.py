@@ -26,7 +26,7 @@ async def to_understand(
     header: pb.RespondHeader,
     ontology_hash: str,
     media: AsyncIterator[pb.RespondRequest],
-    history: Callable[[], Awaitable[list[common.Utterance]]],
+    context: Callable[[], Awaitable[understanding.UnderstandContext]],
     variants: Iterable[understanding.VoterVariant] = (),
     variants_version: int = 0,
 ) -> AsyncIterator[understanding.UnderstandRequest]:
@@ -54,7 +54,7 @@ async def to_understand(
                 yield understanding.UnderstandRequest(video=part.video)
             case found:
                 raise InvalidRequest("part", f"{found or 'nothing'} is out of order; send one header, then media")
-    yield understanding.UnderstandRequest(context=understanding.UnderstandContext(history=await history()))
+    yield understanding.UnderstandRequest(context=await context())
 
 
 @dataclass(frozen=True)

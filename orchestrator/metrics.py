@@ -33,6 +33,9 @@ STAGE_REAL_TIME_FACTOR = Histogram(
     _MODEL,
     buckets=(0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 30),
 )
+RISK_NOTICES = Counter("e3rg_risk_notices_total", "Tries to tell the operator's webhook of a risk.", ["outcome"])
+for _outcome in ("sent", "failed", "given_up"):
+    RISK_NOTICES.labels(_outcome)
 DEGRADED = Counter("e3rg_degraded_total", "Losses of turns that went on.", ["stage", "dropped"])
 
 OUTPUTS = ("text", "audio", "video")

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2 as understanding
@@ -16,7 +15,8 @@ from orchestrator.memory import Memory
 from orchestrator.messages import to_history, to_understand
 from orchestrator.recalling import Recaller
 from orchestrator.reply_stage import ReplyStage
-from orchestrator.report import Report, Timing
+from orchestrator.report import Loss, Report, Timing
+from orchestrator.risks import Risks
 from orchestrator.routing import TTS, VIDEO, Routing
 from orchestrator.shadows import Shadows, TurnShadows
 from orchestrator.speech_stage import SpeechStage
@@ -26,7 +26,7 @@ from orchestrator.video_stage import VideoStage
 from services.common import rpc, tracing
 from services.common.channels import BalancedChannel, near
 from services.common.clock import now_s
-from services.common.errors import DeadlineExceeded, FailedPrecondition
+from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
 from services.common.variants.channels import VariantChannels
 from services.common.variants.live import LiveTable
 
@@ -51,6 +51,7 @@ class Pipeline:
     turn_deadline_s: float
     turn_deadline_max_s: float
     history_turns: int
+    risks: Risks
     stage_idle_s: float = 20.0
     shadows: Shadows = field(default_factory=Shadows)
     to_voice: Callable[[BalancedChannel], Tts] = Tts
@@ -173,6 +174,7 @@ class _Story:
         searching = turn.start(self._recaller.search(recalling, hearing, ready))
         understood = await hearing
         self._votes = understood.record.votes
+        keeping_risk = self._raise_risk(understood)
         recalled = await recalling
         await reaching
         ready.set()
@@ -205,6 +207,8 @@ class _Story:
         if turn.derived:
             with self.report.stage("keep_derived"):
                 await asyncio.wait(turn.derived, timeout=self._left_s())
+        if error := await keeping_risk:
+            self.report.degrade("remember", Loss.RISK, str(error))
         turn_id = await remembering
         if turn_id and self._header.keep_clips:
             await turn.keeper.keep_clips(turn_id)
@@ -215,6 +219,18 @@ class _Story:
             text=text, record=record, trace_id=tracing.trace_id(), audio_duration_s=turn.audio_s, turn=turn_id
         )
         tell(pb.RespondResponse(done=done))
+
+    def _raise_risk(self, understood: understanding.UnderstandResponse) -> asyncio.Future[ServiceError | None]:
+        """Begin to keep and tell the risk of a message; return the keeping, which the turn's end does not stop."""
+        if understood.undecided:
+            self.report.degrade("vote", Loss.VOTE, understood.undecided)
+        if not understood.risk_is_new:
+            nothing: asyncio.Future[ServiceError | None] = asyncio.get_running_loop().create_future()
+            nothing.set_result(None)
+            return nothing
+        event, keeping = self._pipeline.risks.raise_(self._header, understood)
+        self.report.tell(pb.RespondResponse(risk_raised=event))
+        return asyncio.shield(keeping)
 
     async def _recall(self) -> memory.RecallResponse:
         turn = self._turn
@@ -235,16 +251,16 @@ class _Story:
     async def _understand(self, recalling: asyncio.Task[memory.RecallResponse]) -> understanding.UnderstandResponse:
         asked_s = 0.0
 
-        async def history() -> list[common.Utterance]:
+        async def context() -> understanding.UnderstandContext:
             nonlocal asked_s
             self.report.received_s = now_s()
-            turns = (await recalling).turns
+            recalled = await recalling
             asked_s = now_s()
-            return to_history(turns)
+            return understanding.UnderstandContext(history=to_history(recalled.turns), risks=recalled.risks)
 
         routing = self._turn.routing
         parts = to_understand(
-            self._header, self._pipeline.wheel.digest, self._media, history, routing.voters(), routing.table.version
+            self._header, self._pipeline.wheel.digest, self._media, context, routing.voters(), routing.table.version
         )
         with self.report.stage("vote", "panel") as vote:
             understood = await self._pipeline.understanding.understand(parts)

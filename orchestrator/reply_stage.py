@@ -19,7 +19,9 @@ from services.common.errors import ServiceError
 
 STORED_REPLIES = {
     "exemplar": "no candidate passed the gate",
-    "crisis": "a message that speaks of self-harm is never left to a model",
+    "risk": "a message that speaks of danger is never left to a model",
+    "program": "the user asked whether a person answers",
+    "unsafe": "the writer wrote what may not be said",
 }
 """Reasons for a stored reply, by their names in its record."""
 
@@ -65,7 +67,7 @@ class ReplyStage:
         )
         with turn.report.stage("reply", made=turn.sentences) as timing:
             try:
-                await self._write_all(order, sentences, record, timing)
+                await self._write_all(understood, order, sentences, record, timing)
             except ServiceError as error:
                 if not sentences:
                     raise
@@ -79,16 +81,27 @@ class ReplyStage:
         return " ".join(sentences), record
 
     async def _write_all(
-        self, order: mllm.WriteReplyRequest, sentences: list[str], record: mllm.ReplyRecord, timing: Timing
+        self,
+        understood: understanding.UnderstandResponse,
+        order: mllm.WriteReplyRequest,
+        sentences: list[str],
+        record: mllm.ReplyRecord,
+        timing: Timing,
     ) -> None:
         """Have the reply written; by the control when the variant of the turn fails before its first sentence."""
         turn = self._turn
         turn.chosen[WRITER] = turn.routing.choose(WRITER)
-        self._shadows.write(self._panel, order)
+        if not understood.HasField("risk"):
+            self._shadows.write(self._panel, order)
         while True:
             timing.variant = turn.chosen[WRITER].variant
             request = understanding.WriteReplyRequest(
-                reply=order, variant=timing.variant, variants_version=turn.routing.table.version
+                reply=order,
+                variant=timing.variant,
+                variants_version=turn.routing.table.version,
+                risk=understood.risk if understood.HasField("risk") else None,
+                risk_is_new=understood.risk_is_new,
+                country=turn.header.country,
             )
             try:
                 async with aclosing(self._panel.write_reply(request)) as parts:

@@ -40,6 +40,8 @@ class Loss(Enum):
     DAMAGED_TURNS = "damaged turns"
     EARLIER_TURNS = "earlier turns that are like the message"
     EXAMPLES = "examples of answers"
+    RISK = "the memory of the risk"
+    VOTE = "the vote"
     TURN = "the memory of this turn"
     SPEECH_RECORDING = "the recording of the speech"
     VIDEO_RECORDING = "the recording of the film"

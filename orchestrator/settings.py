@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from services.common.addresses import Address
@@ -29,6 +29,12 @@ class OrchestratorSettings(VariantSettings):
     """Longest turn, whatever its caller allows. A stop takes as long at most: see `shutdown_grace_s`."""
     shutdown_grace_s: float = Field(default=120, ge=0)
     """Seconds that running turns get to finish after SIGTERM; below `turn_deadline_max_s`, the longest are cut off."""
+    risk_webhook_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """Where the operator is told of risks, as `POST` with JSON; empty tells nobody."""
+    risk_webhook_secret: SecretStr = SecretStr("")
+    """Secret that the notices are signed with: "whsec_" and base64 of at least 24 random bytes."""
+    risk_webhook_words: bool = False
+    """Whether the notices hold the user's words."""
     stage_idle_s: float = Field(default=20, gt=0)
     """A voice or a face that sends nothing for so long, not even progress, is dropped from the turn."""
     history_turns: int = Field(default=10, ge=0, le=32)

@@ -22,11 +22,13 @@ from orchestrator.identities import Examiner
 from orchestrator.memories import Memories
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
+from orchestrator.risks import Risks
 from orchestrator.servicer import OrchestratorServicer
 from orchestrator.shadows import Shadows
 from orchestrator.variants.checking import VariantCheck
 from orchestrator.variants.counts import Outcome
 from orchestrator.variants.outcomes import of_turn
+from orchestrator.webhook import Webhook
 from services.common import clients
 from services.common.channels import BalancedChannel
 from services.common.inference import InferenceQueue
@@ -44,6 +46,8 @@ from services.tts.servicer import TtsServicer
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
 from services.understanding.reliability import EQUAL, Weights
+from services.understanding.risk.care import Care
+from services.understanding.risk.lines import HelpLines
 from services.understanding.rules import rule_of
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
@@ -56,6 +60,7 @@ from tests.fake_voice import FakeVoice
 from tests.fake_voters import FakeLead, FakeVoter
 from tests.samples import png, wav
 from tests.serving import Served, serving
+from tests.support.risk import ToldReader, screening
 
 ALL_USES = ("animate_face", "clone_voice", "infer_emotion", "keep_turns")
 PORTRAIT, VOICE = png(), wav()
@@ -78,6 +83,9 @@ class Cast:
     serving_memory: Callable[[Wheel], AbstractAsyncContextManager[Served]] | None = None
     """Serves another memory in place of the fake."""
     wheels: Mapping[str, Wheel] = field(default_factory=dict)
+    risk_reader: ToldReader = field(default_factory=ToldReader)
+    help_lines: HelpLines = field(default_factory=HelpLines)
+    webhook: Webhook | None = None
     quorum: int = 1
     vote_deadline_s: float = 10.0
     rule: str = "majority"
@@ -198,6 +206,8 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
         live = LiveTable(TableFile(file) if (file := cast.variants_file) else None, take_any, prepare=seats.prepare)
         await stack.enter_async_context(live.running())
         await live.known()
+        screener = screening(cast.risk_reader)
+        stack.callback(screener.close)
         servicer = UnderstandingServicer(
             panel=Panel(
                 [seats.default(name) for name in voters],
@@ -206,12 +216,13 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
                 cast.quorum,
                 cast.vote_deadline_s,
                 cast.early,
-                awaited=frozenset({"lead"}),
             ),
             variants=Variants(live, seats),
             intake=Intake(seats.default("lead"), decoder, frames_max=4),
             wheel=wheel,
             history_turns_max=cast.history_turns_max,
+            screening=screener,
+            care=Care(cast.help_lines),
         )
         async with serving(
             "e3rg.understanding.v1.UnderstandingService",
@@ -244,15 +255,19 @@ async def serving_orchestrator(cast: Cast, served: Mapping[str, Served]) -> Asyn
             replicas = variants.of(Table(), name, VARIANT).replicas
             await replicas.wait_ready(len(replicas.target.split(",")))
         await live.known()
+        memory = Memory(await to("memory"))
+        risks = Risks(memory, cast.webhook)
+        stack.push_async_callback(risks.close, 5)
         pipeline = Pipeline(
             understanding=understanding,
-            memory=Memory(await to("memory")),
+            memory=memory,
             channels=variants,
             variants=live,
             wheel=wheel,
             turn_deadline_s=cast.turn_deadline_s,
             turn_deadline_max_s=cast.turn_deadline_max_s or cast.turn_deadline_s,
             history_turns=4,
+            risks=risks,
             stage_idle_s=cast.stage_idle_s,
             observe=lambda turn, votes: cast.outcomes.extend(of_turn(turn, votes)),
         )

@@ -67,9 +67,8 @@ def panel_of(
     quorum: int = 1,
     deadline_s: float = 3600,
     early: bool = False,
-    awaited: tuple[str, ...] = (),
 ) -> Panel[str, str]:
-    return Panel(seats, wheel, rule_of("majority", wheel), quorum, deadline_s, early, frozenset(awaited))
+    return Panel(seats, wheel, rule_of("majority", wheel), quorum, deadline_s, early)
 
 
 async def ask(wheel: Wheel, *seats: Seat, quorum: int = 1, deadline_s: float = 0.05) -> Decision[str]:

@@ -20,6 +20,7 @@ from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
 from orchestrator import stages
 from orchestrator.memory import Memory
 from orchestrator.pipeline import Pipeline
+from orchestrator.risks import Risks
 from orchestrator.servicer import OrchestratorServicer
 from orchestrator.variants.checking import VariantCheck
 from services.common import clients
@@ -106,15 +107,17 @@ async def _gateway(fleet: Fleet, replicas: int, speed: float) -> "AsyncIterator[
         await found.wait_ready(replicas)
         deadline_s = renderer.DEADLINE_S / speed
         understanding = stages.Understanding(channels["understanding"])
+        memory = Memory(channels["memory"])
         pipeline = Pipeline(
             understanding=understanding,
-            memory=Memory(channels["memory"]),
+            memory=memory,
             channels=variants,
             variants=LiveTable(None, VariantCheck(variants, understanding, wheel.digest, Table).check),
             wheel=wheel,
             turn_deadline_s=deadline_s,
             turn_deadline_max_s=deadline_s,
             history_turns=4,
+            risks=Risks(memory),
         )
         servicer = OrchestratorServicer(pipeline, channels)
         door = await stack.enter_async_context(

@@ -102,7 +102,7 @@ class Prediction:
             ("no clear expression: neutral 0.44, happy 0.21"); empty when there is one.
         evidence: Measured facts a person can check, as short text ("pitch_semitones": "+2.1 over the speaker's own").
             An abstention keeps what was measured.
-        crisis: Whether the message speaks of the speaker's own self-harm.
+        crisis: Whether the model found that the message speaks of a danger.
         shots: The solved examples that the model was shown, in order.
         history_dropped: Utterances of the history that the model did not get, counted from the oldest.
         answer: What the model wrote; empty when nothing was written.
@@ -235,8 +235,8 @@ class ReplyRecord:
     """How the reply came about; the last piece of every reply.
 
     Attributes:
-        degraded: Why a stored reply was used: "exemplar" when no candidate passed the gate, "crisis" when the message
-            speaks of self-harm, which is never left to a model; empty when the model's own words were.
+        degraded: Why a stored reply was used: "exemplar" when no candidate passed the gate; empty when the model's own
+            words were.
         candidates: How many were written.
         rejected: Why candidates were refused, each as "reason: text".
         retries: How often the whole reply was begun anew.

@@ -14,7 +14,12 @@ from services.common.variants.table import Table
 from services.understanding import reliability
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
+from services.understanding.risk import lines
+from services.understanding.risk.care import Care
+from services.understanding.risk.classifier import Classifier
+from services.understanding.risk.screen import RiskScreen
 from services.understanding.rules import rule_of
+from services.understanding.screening import Screening
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.settings import UnderstandingSettings
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
@@ -48,15 +53,18 @@ async def main(started: asyncio.Event) -> None:
             quorum=settings.quorum,
             deadline_s=settings.vote_deadline_s,
             early=settings.early,
-            # It is the writer that looks for cries for help: a decision without it could miss one.
-            awaited=frozenset({settings.writer}),
         )
+        # Loaded here, as a service without a working screen must not take a call.
+        screening = Screening(RiskScreen(await asyncio.to_thread(Classifier, settings.models_dir)))
+        stack.callback(screening.close)
         servicer = UnderstandingServicer(
             panel=panel,
             variants=Variants(live, voters),
             intake=Intake(voters.default(settings.transcriber), decoder, settings.frames_max),
             wheel=wheel,
             history_turns_max=settings.history_turns_max,
+            screening=screening,
+            care=Care(lines.load(settings.help_lines, settings.help_country)),
         )
         running = await stack.enter_async_context(server.running(SERVICE, "understanding", settings))
         add = understanding_pb2_grpc.add_UnderstandingServiceServicer_to_server

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from prometheus_client import Counter, Histogram
 
 from services.common.metrics import BUCKETS_S
-from services.understanding.domain import Decision, Source, Status, Vote
+from services.understanding.domain import Decision, Status, Vote
+from services.understanding.domain import Source as VoteSource
+from services.understanding.risk.domain import Kind, Severity, Source
 
 DECISIONS = Counter(
     "e3rg_panel_decisions_total",
@@ -49,6 +51,21 @@ PIVOTAL = Counter(
     ["voter", "variant"],
 )
 
+RISKS = Counter(
+    "e3rg_risks_raised_total",
+    "Messages that raised a risk, also those that turned out to be none.",
+    ["kind", "severity", "source"],
+)
+SCREEN_SECONDS = Histogram(
+    "e3rg_risk_screen_seconds",
+    "Seconds of the risk screen for a message, waiting included.",
+    buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5),
+)
+for _kind in Kind:
+    for _severity in Severity:
+        for _source in Source:
+            RISKS.labels(_kind, _severity.name.lower(), _source)  # A rate needs the 0 before the first.
+
 
 def show_voters(variants: Iterable[tuple[str, str]]) -> None:
     """Tell of each voter's variant that it has not voted yet: a rate needs the 0 before the first."""
@@ -57,7 +74,7 @@ def show_voters(variants: Iterable[tuple[str, str]]) -> None:
             VOTES.labels(voter, variant, status)
 
 
-def observe_votes(votes: Sequence[Vote[Source]], answered_s: Mapping[str, float]) -> None:
+def observe_votes(votes: Sequence[Vote[VoteSource]], answered_s: Mapping[str, float]) -> None:
     """Counts what became of the voters.
 
     Args:
@@ -73,7 +90,7 @@ def observe_votes(votes: Sequence[Vote[Source]], answered_s: Mapping[str, float]
             LATENESS_SECONDS.labels(vote.voter, vote.variant, vote.status).observe(max(0.0, late_s))
 
 
-def observe_decision(decision: Decision[Source]) -> None:
+def observe_decision(decision: Decision[VoteSource]) -> None:
     """Counts a decision."""
     DECISIONS.labels(decision.rule, str(decision.early).lower(), decision.tie_break).inc()
     AGREEMENT.labels(decision.rule).observe(decision.agreement)

@@ -80,7 +80,6 @@ class Panel(Generic[Message, Source]):
         quorum: Votes that must count.
         deadline_s: Time that the voters get.
         early: Whether to decide, and call off who has not answered, once no missing vote can change the result.
-        awaited: Voters without whose answer nothing is decided early: they look for more than the emotion.
     """
 
     voters: Sequence[Voter[Message, Source]]
@@ -89,7 +88,6 @@ class Panel(Generic[Message, Source]):
     quorum: int
     deadline_s: float
     early: bool
-    awaited: frozenset[str]
 
     def begin(self, message: Message) -> Ahead[Source]:
         """Asks those who need no words, while the words of `message` are still being transcribed."""
@@ -141,8 +139,6 @@ class Panel(Generic[Message, Source]):
         return False
 
     def _settled(self, asked: "_Asked[Source]") -> bool:
-        if not self.awaited <= asked.answered_s.keys():
-            return False
         votes = [asked.tasks[voter.name].result() for voter in self.voters if asked.tasks[voter.name].done()]
         missing = [name for name, task in asked.tasks.items() if not task.done()]
         # A voter that has not said what it is may be anything.

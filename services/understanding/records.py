@@ -34,12 +34,6 @@ def to_record(decision: Decision[Answer], shadows: Iterable[Vote[Answer]] = ()) 
     )
 
 
-def speaks_of_crisis(decision: Decision[Answer]) -> bool:
-    """Tells whether any voter found that the message speaks of the speaker's own self-harm."""
-    predictions = [vote.source.prediction for vote in decision.votes if vote.source]
-    return any(prediction.crisis for prediction in predictions if prediction)
-
-
 def _to_vote(vote: Vote[Answer]) -> pb.Vote:
     return pb.Vote(
         voter=vote.voter,

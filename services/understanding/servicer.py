@@ -13,11 +13,18 @@ from e3rg.understanding.v1 import understanding_pb2_grpc
 from emotions import Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest, ServiceError
 from services.common.media import Collector
+from services.understanding import metrics
 from services.understanding.checking import VariantCheck
 from services.understanding.intake import Intake, Received, Words
 from services.understanding.orders import OrderFinder, Told
 from services.understanding.panel import Ahead, Panel
-from services.understanding.records import speaks_of_crisis, to_record
+from services.understanding.records import to_record
+from services.understanding.replying import Replies
+from services.understanding.risk.care import Care
+from services.understanding.risk.domain import Risk
+from services.understanding.risk.messages import to_earlier, to_message
+from services.understanding.risk.state import heeded
+from services.understanding.screening import Screening, of_voters
 from services.understanding.shadows import Shadows
 from services.understanding.variants import Named, Variants, stage_of
 from services.understanding.voters import Answer, Message, MllmVoter
@@ -37,6 +44,7 @@ class _Perceived:
     received: Received
     words: Words
     ahead: Ahead[Answer]
+    finding: asyncio.Future[Risk | None]
     decode_s: float
     transcribe_s: float
 
@@ -50,6 +58,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         intake: Decodes and transcribes.
         wheel: The emotion wheel.
         history_turns_max: Turns before the message that the voters get.
+        screening: The risk screen.
+        care: Replies to a risk.
     """
 
     def __init__(
@@ -59,6 +69,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         intake: Intake,
         wheel: Wheel,
         history_turns_max: int,
+        screening: Screening,
+        care: Care,
     ) -> None:
         self._panel = panel
         self._variants = variants
@@ -68,6 +80,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         self._wheel = wheel
         self._history_turns_max = history_turns_max
         self._orders = OrderFinder(wheel)
+        self._screening = screening
+        self._replies = Replies(variants.writer, screening, care)
 
     async def GetPanel(self, request: pb.GetPanelRequest, context: Any) -> pb.GetPanelResponse:
         clients, table = self._variants.clients, self._variants.table
@@ -95,8 +109,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         # The media are worked on while the caller still recalls what was said before.
         perceiving = asyncio.create_task(self._perceive(header, audio, video))
         try:
-            history = await _read_context(parts)
-            return await self._decide(await perceiving, history, header.seed)
+            context_sent = await _read_context(parts)
+            return await self._answer(await perceiving, context_sent, header.seed)
         finally:
             perceiving.cancel()
             perceiving.add_done_callback(_stop)
@@ -118,11 +132,51 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             ahead.cancel()
             raise
         transcribe_s = time.monotonic() - decoded_s if words.transcribed else 0.0
-        return _Perceived(panel, named, received, words, ahead, decoded_s - started_s, transcribe_s)
+        finding = asyncio.ensure_future(self._screening.find(words.text))
+        return _Perceived(panel, named, received, words, ahead, finding, decoded_s - started_s, transcribe_s)
+
+    async def _answer(self, perceived: _Perceived, told: pb.UnderstandContext, seed: int) -> pb.UnderstandResponse:
+        """Decides, and tells the risk; a message with a risk is answered also when the panel cannot decide."""
+        earlier = to_earlier(told.risks)
+        undecided: ServiceError | None = None
+        found: Risk | None = None
+        try:
+            response, found = await self._decide(perceived, tuple(told.history), seed)
+        except ServiceError as error:
+            undecided = error
+        found = await perceived.finding or found
+        risk = heeded(found, perceived.words.text, earlier)
+        if undecided:
+            if not risk:
+                raise undecided
+            response = self._undecided(perceived, str(undecided))
+        if risk:
+            response.risk.CopyFrom(to_message(risk.risk))
+            response.risk_is_new = risk.is_new
+            if risk.is_new:
+                metrics.RISKS.labels(risk.risk.kind, risk.risk.severity.name.lower(), risk.risk.source).inc()
+        return response
+
+    def _undecided(self, perceived: _Perceived, reason: str) -> pb.UnderstandResponse:
+        label, words = self._wheel.label(self._wheel.crisis.label), perceived.words
+        emotion = common.Emotion(
+            label=label.name,
+            face_class=label.coarse,
+            intensity=self._wheel.crisis.intensity,
+            ontology_hash=self._wheel.digest,
+        )
+        return pb.UnderstandResponse(
+            text=words.text,
+            transcribed=words.transcribed,
+            emotion=emotion,
+            undecided=reason,
+            notes=perceived.received.notes,
+        )
 
     async def _decide(
         self, perceived: _Perceived, history: tuple[common.Utterance, ...], seed: int
-    ) -> pb.UnderstandResponse:
+    ) -> tuple[pb.UnderstandResponse, Risk | None]:
+        """Returns the decision, and the risk that voters tell of."""
         started_s = time.monotonic()
         received, words = perceived.received, perceived.words
         kept = history[-self._history_turns_max :]
@@ -134,7 +188,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             decision = await perceived.panel.decide(message, perceived.ahead)
             record = to_record(decision, shadow_votes())
         label = self._wheel.label(decision.label)
-        return pb.UnderstandResponse(
+        response = pb.UnderstandResponse(
             text=words.text,
             transcribed=words.transcribed,
             emotion=common.Emotion(
@@ -148,18 +202,13 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             decode_s=perceived.decode_s,
             transcribe_s=perceived.transcribe_s,
             vote_s=time.monotonic() - started_s,
-            crisis=speaks_of_crisis(decision),
         )
+        return response, of_voters(decision)
 
     async def WriteReply(self, request: pb.WriteReplyRequest, context: Any) -> AsyncIterator[pb.WriteReplyResponse]:
-        writer = await self._variants.writer(request.variant, request.variants_version)
-        async with aclosing(writer.write_reply(request.reply)) as parts:
+        async with aclosing(self._replies.write(request)) as parts:
             async for part in parts:
-                card = part.card if part.HasField("card") else None
-                if part.WhichOneof("part") == "sentence":
-                    yield pb.WriteReplyResponse(sentence=part.sentence, card=card)
-                else:
-                    yield pb.WriteReplyResponse(record=part.record, card=card)
+                yield part
 
     async def CheckVariants(self, request: pb.CheckVariantsRequest, context: Any) -> pb.CheckVariantsResponse:
         return await self._check.check(request.variants)
@@ -226,9 +275,9 @@ async def _read_media(parts: AsyncIterator[pb.UnderstandRequest], header: pb.Und
     return audio.content, video.content
 
 
-async def _read_context(parts: AsyncIterator[pb.UnderstandRequest]) -> tuple[common.Utterance, ...]:
+async def _read_context(parts: AsyncIterator[pb.UnderstandRequest]) -> pb.UnderstandContext:
     last = await anext(parts, pb.UnderstandRequest())
     if last.WhichOneof("part") != "context":
         found = last.WhichOneof("part") or "nothing"
         raise InvalidRequest("context", f"{found} came instead; send it last, empty when nothing was said before")
-    return tuple(last.context.history)
+    return last.context

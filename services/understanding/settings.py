@@ -1,5 +1,6 @@
 """Settings of the understanding service."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -33,6 +34,12 @@ class UnderstandingSettings(VariantSettings):
     """Turns of the conversation before the message that the voters get; of a longer one the last."""
     vote_deadline_s: float = Field(default=4, gt=0)
     """Time that the voters get; a turn has other stages to go."""
+    models_dir: Path = Path(".models")
+    """The model folder, with the encoder of the risk screen."""
+    help_lines: Path | None = None
+    """Table of help lines by country, TOML; without it replies name "your local emergency number"."""
+    help_country: str = ""
+    """Country of the table whose lines are named when a request names none, as a code of ISO 3166-1 ("DE")."""
     frames_max: int = Field(default=16, ge=1, le=64)
     """Frames of a video that the voters see, evenly spread over the clip."""
 

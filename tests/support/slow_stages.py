@@ -15,6 +15,7 @@ from e3rg.tts.v1 import tts_pb2 as tts
 from e3rg.understanding.v1 import understanding_pb2 as understanding
 from e3rg.video.v1 import video_pb2 as video
 from orchestrator.pipeline import Pipeline
+from orchestrator.risks import Risks
 from services.common.variants.live import LiveTable
 
 WHEEL = emotions.load()
@@ -49,6 +50,7 @@ class Stages:
             turn_deadline_s=600,
             turn_deadline_max_s=600,
             history_turns=10,
+            risks=Risks(cast("Any", self)),
         )
 
     async def take(self, what: str) -> None:

@@ -5,8 +5,7 @@ import itertools
 from collections.abc import Mapping
 
 from emotions import Wheel
-from services.common.errors import BackendFailed
-from services.understanding.domain import Status, Vote
+from services.understanding.domain import Status
 from services.understanding.panel import CALLED_OFF
 from tests.fakes import PATIENCE_S
 from tests.seats import Seat, abstained, panel_of, seat, three_and_a_slow_one, vote
@@ -88,43 +87,6 @@ async def test_a_vote_asked_ahead_may_be_called_off(wheel: Wheel) -> None:
     decision = await panel.decide("words", ahead)
     assert (decision.early, decision.votes[3].status) == (True, Status.CANCELLED)
     await asyncio.wait_for(slow.stopped.wait(), PATIENCE_S)
-
-
-async def test_who_looks_for_cries_for_help_is_never_called_off(wheel: Wheel) -> None:
-    quick, slow = three_and_a_slow_one()
-    deciding = asyncio.create_task(panel_of(wheel, *quick, slow, early=True, awaited=("slow",)).decide("message"))
-    await slow.asked.wait()
-    await others_voted()
-    assert not deciding.done()
-    slow.ready.set()
-    decision = await deciding
-    assert (decision.early, decision.votes[3].status) == (False, Status.VOTED)
-
-
-async def test_when_who_looks_for_cries_for_help_fails_all_others_are_heard(wheel: Wheel) -> None:
-    quick, slow = three_and_a_slow_one()
-    guard = seat("guard", BackendFailed("out of paper"))
-    deciding = asyncio.create_task(
-        panel_of(wheel, guard, *quick, slow, early=True, awaited=("guard",)).decide("message")
-    )
-    await slow.asked.wait()
-    await others_voted()
-    assert not deciding.done()
-    slow.ready.set()
-    assert not (await deciding).early
-
-
-async def test_when_who_looks_for_cries_for_help_says_nothing_that_counts_all_others_are_heard(wheel: Wheel) -> None:
-    quick, slow = three_and_a_slow_one()
-    guard = seat("guard", Vote("guard", Status.FAILED, "its probabilities sum to 2, not to 1"))
-    deciding = asyncio.create_task(
-        panel_of(wheel, guard, *quick, slow, early=True, awaited=("guard",)).decide("message")
-    )
-    await slow.asked.wait()
-    await others_voted()
-    assert not deciding.done()
-    slow.ready.set()
-    assert not (await deciding).early
 
 
 async def test_without_a_quorum_nothing_is_decided_early(wheel: Wheel) -> None:

@@ -5,9 +5,9 @@ import tomllib
 from dataclasses import replace
 
 import pytest
+from services.mllm.reply.crisis import SIMILARITY_MIN, is_crisis
 
 import emotions
-from services.mllm.reply.crisis import SIMILARITY_MIN, is_crisis
 from services.mllm.reply.exemplars import CRISIS, Exemplars
 from services.mllm.reply.gate import Gate, Situation, sentences
 from services.mllm.reply.legible import NO_WORD, NOT_LATIN, found, unreadable

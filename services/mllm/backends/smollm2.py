@@ -102,13 +102,11 @@ class Smollm2Backend:
         if reason:
             return Prediction(Level.LABEL, {}, frozenset(), "scored", abstained=reason)
         distribution = self._vote.distribution(message.text)
-        crisis = self._writer.is_crisis(message.text)
         return Prediction(
             Level.LABEL,
             distribution,
             frozenset({Modality.TEXT}),
             "scored",
-            crisis=crisis,
             history_dropped=len(message.history),
         )
 

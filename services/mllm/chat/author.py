@@ -15,8 +15,8 @@ from services.mllm.chat.settings import ChatSettings
 from services.mllm.chat.speakable import speakable
 from services.mllm.chat.thoughts import without_thoughts
 from services.mllm.domain import MemoryUse, ReplyRecord, ReplyRequest, ReplySentence, check_order
-from services.mllm.reply.exemplars import Embedder, Exemplars
-from services.mllm.reply.gate import Gate, sentences
+from services.mllm.reply.exemplars import Exemplars
+from services.mllm.reply.gate import Gate
 from services.mllm.reply.stored import general_reply, situation_of
 
 TRIES = 2
@@ -58,22 +58,16 @@ class ChatAuthor:
         prompt: ReplyChatPrompt,
         wheel: Wheel,
         exemplars: Exemplars,
-        embedder: Embedder,
         languages: LanguageReader,
     ) -> None:
         self._model, self._settings, self._prompt, self._wheel = model, settings, prompt, wheel
-        self._exemplars, self._embedder, self._languages = exemplars, embedder, languages
+        self._exemplars, self._languages = exemplars, languages
         self._gate = Gate(exemplars.replies())
-
-    def is_crisis(self, text: str) -> bool:
-        """Tells whether `text` speaks of the user's own self-harm."""
-        return bool(text.strip() and self._crisis_reply(text))
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         """Yields the reply's sentences, each as soon as it is written, then its record.
 
-        A message that speaks of self-harm gets a stored reply ("crisis") and never reaches the model. A reply whose
-        first sentence is empty, repeats the prompt or leaves the user's language is begun anew with the next seed;
+        A reply whose first sentence is empty, repeats the prompt or leaves the user's language is begun anew with the next seed;
         when that fails too, a stored reply stands in ("exemplar"). At a later sentence with such a fault the reply
         ends. Once `request.stop` is set it ends at the model's next piece, without a record.
 
@@ -87,11 +81,6 @@ class ChatAuthor:
 
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         account = _Account(uses=(MemoryUse(),) * len(request.memories))
-        crisis = self._crisis_reply(request.message.text)
-        if crisis:
-            yield from map(ReplySentence, sentences(crisis))
-            yield account.record("crisis")
-            return
         language = self._language(request)
         while account.tries < TRIES:
             is_said = yield from self._try(request, language, account)
@@ -148,9 +137,6 @@ class ChatAuthor:
         if not said:
             account.rejected.append(f"empty: {written}")
         return said > 0
-
-    def _crisis_reply(self, text: str) -> str:
-        return self._exemplars.crisis_reply(text, self._embedder.embed([text])[0])
 
     def _language(self, request: ReplyRequest) -> str:
         """The language that the user surely speaks, in this message or else before it; else the avatar's."""

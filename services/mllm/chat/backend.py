@@ -47,7 +47,7 @@ class ChatBackend:
         self._voter = ChatVoter(
             model, settings, question, tuple(wheel.labels), Shots(exemplars, reader, settings.shots)
         )
-        self._author = ChatAuthor(model, settings, order, wheel, exemplars, reader, LanguageReader())
+        self._author = ChatAuthor(model, settings, order, wheel, exemplars, LanguageReader())
         self.card = Card(
             model=model.name,
             digest=model.digest,
@@ -57,9 +57,8 @@ class ChatBackend:
         )
 
     def predict(self, message: Message) -> Prediction:
-        """Votes; see `ChatVoter.predict`. Whether it is a cry for help is told by the words, never by the model."""
-        crisis = self._author.is_crisis(message.text)
-        return replace(self._voter.predict(message), crisis=crisis)
+        """Votes; see `ChatVoter.predict`."""
+        return self._voter.predict(message)
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         """Writes the reply; see `ChatAuthor.write`."""

@@ -1,1 +1,1 @@
-"""How a reply is made good: stored exemplars, the gate that refuses bad sentences, the ranking, the crisis reply."""
+"""How a reply is made good: stored exemplars, the gate that refuses bad sentences, the ranking."""

@@ -11,11 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from services.mllm.reply.crisis import is_crisis
 from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING
 
-CRISIS = "crisis"
-SITUATIONS = (CRISIS, GREETING, ABOUT_AVATAR)
+SITUATIONS = (GREETING, ABOUT_AVATAR)
 """Groups that answer a kind of message, not an emotion."""
 STORE = Path(__file__).parent.with_name("exemplars.toml")
 VECTORS = STORE.with_suffix(".npz")
@@ -32,7 +30,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class Exemplar:
-    """A message and a good reply to it. `label` is the user's emotion, or "crisis"."""
+    """A message and a good reply to it. `label` is the user's emotion."""
 
     label: str
     message: str
@@ -81,14 +79,6 @@ class Exemplars:
         rows = [row for row, pair in enumerate(self.pairs) if pair.label in labels]
         rows.sort(key=lambda row: -similarity[row])
         return [Match(self.pairs[row], float(similarity[row])) for row in rows]
-
-    def crisis_reply(self, message: str, vector: Rows) -> str:
-        """Returns the stored reply to a message in which the user speaks of harming themselves; empty for any other.
-
-        `vector`: float32 (384,), of length 1, the embedding of `message`.
-        """
-        nearest = self.nearest(vector, (CRISIS,))[0]
-        return nearest.exemplar.reply if is_crisis(message, nearest.similarity) else ""
 
 
 def embed_store(embedder: Embedder) -> int:

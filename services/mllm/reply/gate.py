@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import resources
 
-from services.mllm.reply.crisis import FIGURES
-
 SENTENCE_WORDS_MIN = 2
 SENTENCE_WORDS_MAX = 26
 ECHO_RUN_WORDS = 6
@@ -23,6 +21,13 @@ REPEAT_SHARE = 0.67
 BAD_VALENCE, GOOD_VALENCE = -0.3, 0.4
 """The user feels bad below the first and good above the second (`emotions.Label.valence`)."""
 
+FIGURES = re.compile(
+    r"\b(dying|killing me|kill me) (to|of|for|with)"
+    r" (laugh\w*|see|know|hear|meet|boredom|curiosity|embarrassment|shame)\b"
+    r"|\b(die|died|dying) ((of|from|with) )?(laugh\w*|embarrassment|shame|boredom|excitement)\b"
+    r"|\b(don't|do not|didn't) want to die\b|\brather die than (?!live|go on|be alive|wake)"
+)
+"""Ways of speaking that mean nothing of the kind."""
 CHARSET = re.compile(r"[A-Za-z' ,;.!?-]+")
 COMPOUND = re.compile(r"[a-z']+(?:-[a-z']+)+")
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from emotions import Wheel
 from services.mllm.domain import Memory, MemoryUse, ReplyRequest
-from services.mllm.reply.exemplars import Embedder, Exemplars
 from services.mllm.reply.gate import GOOD_VALENCE, Gate, Situation, sentences, stem, words
 from services.mllm.reply.legible import unreadable
 from services.mllm.reply.second_person import clause, topic
@@ -67,8 +66,8 @@ def unused(request: ReplyRequest, reason: str) -> tuple[MemoryUse, ...]:
 class Recall:
     """Chooses the memory and makes the sentence; `gate` judges it."""
 
-    def __init__(self, wheel: Wheel, embedder: Embedder, exemplars: Exemplars, gate: Gate) -> None:
-        self._wheel, self._embedder, self._exemplars, self._gate = wheel, embedder, exemplars, gate
+    def __init__(self, wheel: Wheel, gate: Gate) -> None:
+        self._wheel, self._gate = wheel, gate
 
     def sentence(self, request: ReplyRequest, situation: Situation) -> Recalled:
         """Returns a sentence about the nearest memory that one can and may speak of."""
@@ -90,7 +89,7 @@ class Recall:
         return Recalled(said, tuple(uses))
 
     def _refusals(self, memory: Memory, request: ReplyRequest) -> Iterator[str]:
-        """Yields why a memory is not to be spoken of; nothing when it may be. What costs most is asked last."""
+        """Yields why a memory is not to be spoken of; nothing when it may be."""
         history = request.message.history
         in_ears = [one.text for one in history[-JUST_SAID_UTTERANCES:]]
         avatar = [one.text for one in history if one.speaker == "avatar"]
@@ -111,8 +110,6 @@ class Recall:
             yield "speaks of violence"
         if unreadable(memory.text):
             yield "is not legible"
-        elif self._exemplars.crisis_reply(memory.text, self._embedder.embed([memory.text])[0]):
-            yield "speaks of self-harm"
 
     def _say(self, memory: Memory, request: ReplyRequest, situation: Situation) -> str:
         situation = replace(situation, context=(*situation.context, memory.text))

@@ -55,7 +55,7 @@ class ReplyWriter:
         self._model, self._prompt, self._wheel = model, prompt, wheel
         self._embedder, self._exemplars, self._gate = embedder, exemplars, gate
         self._first, self._then = first, then
-        self._recall = Recall(wheel, embedder, exemplars, gate)
+        self._recall = Recall(wheel, gate)
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         """Yields the reply's sentences, then its record; each sentence is computed when it is asked for.
@@ -68,18 +68,9 @@ class ReplyWriter:
         check_order(request, self._wheel)
         return self._reply(request)
 
-    def is_crisis(self, text: str) -> bool:
-        """Tells whether `text` speaks of the user's own self-harm."""
-        return bool(self._exemplars.crisis_reply(text, self._embedder.embed([text])[0]))
-
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         situation = situation_of(request, self._wheel)
         vector = self._embedder.embed([request.message.text])[0]
-        crisis = self._exemplars.crisis_reply(request.message.text, vector)
-        if crisis:
-            yield from map(ReplySentence, sentences(crisis))
-            yield ReplyRecord("crisis", 0, memories=unused(request, "crisis"))
-            return
         talk = small_talk(request.message.text, situation.context, situation.name)
         if talk:
             replies = self._exemplars.general[talk]

@@ -21,7 +21,7 @@ import optax
 import emotions
 from services.mllm.backends.smollm2 import REPLY_ADAPTER, WEIGHTS
 from services.mllm.domain import Message, Profile, ReplyRequest
-from services.mllm.reply.exemplars import CRISIS, Exemplars
+from services.mllm.reply.exemplars import Exemplars
 from services.mllm.reply.prompt import ReplyPrompt
 from services.mllm.training.adapter import PADDING, Tokenizer, Tree, fresh, hidden, load_weights, train, write
 
@@ -39,7 +39,7 @@ def examples(tokenizer: Tokenizer, turn: int, chance: random.Random) -> list[tup
     """Returns prompt and reply of every pair, as tokens, for pass number `turn`."""
     wheel, store, prompt = emotions.load(), Exemplars(), ReplyPrompt.load("reply-1")
     made = []
-    for number, pair in enumerate(pair for pair in store.pairs if pair.label != CRISIS):
+    for number, pair in enumerate(store.pairs):
         general = store.general[pair.label][number // GENERAL_EVERY % 2]
         for target in [pair.reply, general] if (number + turn) % GENERAL_EVERY == 0 else [pair.reply]:
             kin = [one.name for one in wheel.labels.values() if one.coarse == wheel.label(pair.label).coarse]

@@ -12,7 +12,7 @@ import emotions
 from services.mllm.backends.smollm2 import WEIGHTS
 from services.mllm.language.model import LanguageModel
 from services.mllm.language.vote import VotePrompt, label_pieces
-from services.mllm.reply.exemplars import CRISIS, Exemplars
+from services.mllm.reply.exemplars import Exemplars
 
 PAIRS_PER_LABEL = 5
 
@@ -26,7 +26,7 @@ def main() -> None:
     weights = arguments.models / WEIGHTS
     model = LanguageModel(weights, context_tokens=1024, candidates_max=1)
     prompt, labels = VotePrompt.load(arguments.prompt), tuple(emotions.load().labels)
-    pairs = [pair for pair in Exemplars().pairs if pair.label != CRISIS]
+    pairs = Exemplars().pairs
     messages = [pair.message for label in labels for pair in [p for p in pairs if p.label == label][:PAIRS_PER_LABEL]]
     pieces = label_pieces(prompt, labels)
     rows = np.array([model.likelihoods(prompt.text(message, prompt.shots), pieces) for message in messages])

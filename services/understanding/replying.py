@@ -1,0 +1,108 @@
+"""Replies: the panel's own to a risk, else the writer's, of which no sentence is passed on unchecked."""
+
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.mllm.v1 import mllm_pb2 as mllm
+from e3rg.understanding.v1 import understanding_pb2 as pb
+from services.common.errors import InvalidRequest
+from services.understanding.risk.care import Care, asks_for_a_human
+from services.understanding.risk.lines import check_country
+from services.understanding.risk.messages import to_heeded
+from services.understanding.screening import Screening
+from services.understanding.voters import MllmVoter
+
+RISK, PROGRAM, UNSAFE = "risk", "program", "unsafe"
+"""Reasons for a stored reply, in its record."""
+INSTEAD = "I'm not sure how to answer that well. Would you tell me a little more?"
+"""Said in place of a reply whose first sentence may not be said."""
+
+ChooseWriter = Callable[[str, int], Coroutine[Any, Any, MllmVoter]]
+
+
+class Replies:
+    """Replies to messages.
+
+    Args:
+        choose: Returns the client of a variant of the writer, by the version of the table that it is from.
+        screening: Checks what the writer writes.
+        care: Stored replies to a risk.
+    """
+
+    def __init__(self, choose: ChooseWriter, screening: Screening, care: Care) -> None:
+        self._choose, self._screening, self._care = choose, screening, care
+
+    async def write(self, request: pb.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
+        """Yield the sentences of a reply, its record last.
+
+        Raises:
+            InvalidRequest: The text is empty, the country no code, or the risk incomplete.
+            ServiceError: The writer cannot be reached, or failed.
+        """
+        check_country(request.country)
+        heeded = to_heeded(request.risk, request.risk_is_new) if request.HasField("risk") else None
+        order = request.reply
+        if (heeded and heeded.needs_care) or asks_for_a_human(order.text):
+            if not order.text.strip():
+                raise InvalidRequest("text", "it is empty; send what the user said")
+            said = [each.text for each in order.history if each.speaker == common.SPEAKER_AVATAR]
+            if heeded and heeded.needs_care:
+                reason, reply = RISK, self._care.reply(heeded, order.text, said, request.country, order.seed)
+            else:
+                reason, reply = PROGRAM, self._care.of_a_program(said, order.text, order.seed)
+            for sentence in reply:
+                yield pb.WriteReplyResponse(sentence=sentence)
+            uses = [mllm.MemoryUse(unused=reason) for _ in order.memories]
+            yield pb.WriteReplyResponse(record=mllm.ReplyRecord(degraded=reason, memories=uses))
+            return
+        writer = await self._choose(request.variant, request.variants_version)
+        async with aclosing(self._checked(writer, order)) as parts:
+            async for part in parts:
+                yield part
+
+    async def _checked(self, writer: MllmVoter, order: mllm.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
+        """Yield what a writer writes, up to a sentence that may not be said."""
+        told, withheld = await self._without_risks(order)
+        said = 0
+        async with aclosing(writer.write_reply(told)) as parts:
+            async for part in parts:
+                card = part.card if part.HasField("card") else None
+                if part.WhichOneof("part") != "sentence":
+                    yield pb.WriteReplyResponse(record=_with_withheld(part.record, withheld), card=card)
+                    continue
+                if reason := await self._screening.unspeakable(part.sentence):
+                    if not said:
+                        yield pb.WriteReplyResponse(sentence=INSTEAD, card=card)
+                    rejected = [f"{reason}: {part.sentence}"]
+                    yield pb.WriteReplyResponse(record=mllm.ReplyRecord(degraded=UNSAFE, rejected=rejected))
+                    return
+                said += 1
+                yield pb.WriteReplyResponse(sentence=part.sentence, card=card)
+
+    async def _without_risks(self, order: mllm.WriteReplyRequest) -> tuple[mllm.WriteReplyRequest, list[bool]]:
+        """Return an order without memories that speak of a risk, which is never brought up unasked; and which these are."""
+        withheld = [bool(await self._screening.find(memory.text)) for memory in order.memories]
+        if not any(withheld):
+            return order, withheld
+        told = mllm.WriteReplyRequest()
+        told.CopyFrom(order)
+        del told.memories[:]
+        told.memories.extend(
+            each for each, is_withheld in zip(order.memories, withheld, strict=True) if not is_withheld
+        )
+        return told, withheld
+
+
+def _with_withheld(record: mllm.ReplyRecord, withheld: list[bool]) -> mllm.ReplyRecord:
+    """Return a record whose uses of memories are those of the whole order."""
+    if not any(withheld):
+        return record
+    uses = iter(record.memories)
+    whole = [mllm.MemoryUse(unused=RISK) if is_withheld else next(uses, mllm.MemoryUse()) for is_withheld in withheld]
+    result = mllm.ReplyRecord()
+    result.CopyFrom(record)
+    del result.memories[:]
+    result.memories.extend(whole)
+    return result

@@ -1,0 +1,93 @@
+"""Replies to a risk; see `care.toml`."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+
+from services.understanding.risk.domain import Heeded, Kind, Severity
+from services.understanding.risk.lines import HelpLines
+
+Reply = tuple[str, ...]
+
+_FIRST = re.compile(
+    r"\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard|hear"
+    r"|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell|got a"
+    r"|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
+)
+_ANOTHER = re.compile(
+    r"\b(?:he|she|they|his|her|their|him|them|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
+    r"|(?:my|our|the|a) (?:\w+ )?(?:friend|brother|sister|mother|father|mum|mom|dad|son|daughter|husband|wife|partner"
+    r"|boyfriend|girlfriend|roommate|flatmate|child|kid|boy|girl|baby|toddler|niece|nephew|cousin|uncle|aunt|grandm\w+"
+    r"|grandf\w+|grandpa|gran|student|pupil|patient|boss))\b"
+)
+_HUMAN = re.compile(
+    r"\bare you (?:a |an |really |actually |even )*(?:real(?: person)?|human(?: being)?|person|robot|bot|machine|ai"
+    r"|program|computer|alive)\b|\b(?:am i|is this|i'm) (?:\w+ )?(?:talking|speaking|chatting) (?:to|with) (?:a |an )?(?:real )?"
+    r"(?:human|person|robot|bot|machine|ai|computer)\b|\bis (?:there|this) (?:a |an )?(?:real |actual )?(?:human|person|someone real|bot)\b",
+    re.IGNORECASE,
+)
+
+
+class Care:
+    """Stored replies to a risk.
+
+    Args:
+        lines: The operator's help lines.
+    """
+
+    def __init__(self, lines: HelpLines) -> None:
+        content = tomllib.loads(resources.files(__package__).joinpath("care.toml").read_text("utf-8"))
+        self._replies: Mapping[str, Mapping[str, Mapping[str, list[list[str]]]]] = content
+        self._human: Sequence[Sequence[str]] = content["human"]["self"]
+        self._lines = lines
+
+    def reply(self, heeded: Heeded, text: str, said: Iterable[str], country: str, seed: int) -> Reply:
+        """Return the sentences that answer a risk.
+
+        Args:
+            heeded: The risk.
+            text: The message.
+            said: What the avatar said before in the conversation: a reply of which a sentence was said comes last.
+            country: ISO 3166-1 alpha-2 code, empty for the operator's default.
+            seed: Same seed, same choice.
+        """
+        risk = heeded.risk
+        group = self._replies[risk.kind][risk.severity.name.lower()]
+        replies = group["later"] if not heeded.is_new else group["other" if is_about_another(text) else "self"]
+        filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
+        return _fresh(filled, said, f"{seed} {text}")
+
+    def of_a_program(self, said: Iterable[str], text: str, seed: int) -> Reply:
+        """Return the sentences that tell a user who asks that no person answers."""
+        return _fresh([tuple(reply) for reply in self._human], said, f"{seed} {text}")
+
+    def all(self) -> dict[str, Reply]:
+        """Return every reply, unfilled, by "kind.severity.group.number"."""
+        return {
+            f"{kind}.{severity.name.lower()}.{group}.{number}": tuple(reply)
+            for kind in Kind
+            for severity in Severity
+            for group, replies in self._replies[kind][severity.name.lower()].items()
+            for number, reply in enumerate(replies)
+        }
+
+
+def is_about_another(text: str) -> bool:
+    """Tell whether a message speaks of somebody else alone."""
+    plain = text.lower().replace("\u2019", "'")
+    return bool(_ANOTHER.search(plain)) and not _FIRST.search(plain)
+
+
+def asks_for_a_human(text: str) -> bool:
+    """Tell whether a message asks if the avatar is a human being."""
+    return bool(_HUMAN.search(text.replace("\u2019", "'")))
+
+
+def _fresh(replies: Sequence[Reply], said: Iterable[str], key: str) -> Reply:
+    """Return a reply that has the fewest sentences said before; among equals the one that the key falls on."""
+    earlier = "\n".join(said)
+    start = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % len(replies)
+    turned = [*replies[start:], *replies[:start]]
+    return min(turned, key=lambda reply: sum(sentence in earlier for sentence in reply))

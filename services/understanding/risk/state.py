@@ -1,0 +1,61 @@
+"""State of a conversation after a risk: it fades by time, and no harmless message ends it."""
+
+import re
+from collections.abc import Sequence
+
+from services.understanding.risk.domain import Earlier, Heeded, Kind, Risk, Severity, Source
+
+FADES_S = {
+    Severity.HIGH: ((900.0, Severity.HIGH), (3600.0, Severity.MEDIUM)),
+    Severity.MEDIUM: ((1800.0, Severity.MEDIUM), (3600.0, Severity.LOW)),
+    Severity.LOW: ((600.0, Severity.LOW),),
+}
+"""How urgent a risk still is, up to each age. An hour is as long as the memory keeps it."""
+
+DONE = re.compile(
+    r"^\W*((so|and|ok(ay)?|well|yes|yeah|there|now|sorry|please|oh god|fuck|shit)\W+)*"
+    r"((i|i've|i have|we|he|she|they) (just |really |finally |already |only )?"
+    r"(did|done|took|taken|swallowed|drank|drunk|cut|jumped|shot|hit|stabbed|used|finished|ate)"
+    r"( (it|them|that|him|her|myself|all|everything|the rest|too much|too many)( all| now| already| again)*)?"
+    r"|it'?s (done|over|too late( now)?|happening|starting( to work)?|all gone|in me( now)?)"
+    r"|it is (done|over|too late( now)?|happening|all gone)|done|all (of )?(it|them)|no way back( now)?"
+    r"|they'?re (all )?(gone|in me)|too late( now)?"
+    r"|i('m| am) (doing it|going now|bleeding|getting (sleepy|dizzy|tired|cold)|so (sleepy|dizzy|cold)))\b"
+    r"[^?]{0,40}$",
+    re.IGNORECASE,
+)
+"""Short messages that mean nothing alone, and that it was done after a risk."""
+DONE_CHARS_MAX = 80
+
+
+def heeded(found: Risk | None, text: str, earlier: Sequence[Earlier]) -> Heeded | None:
+    """Return the risk that the reply to a message has to heed, None for none.
+
+    Args:
+        found: What the message alone speaks of.
+        text: The message.
+        earlier: Risks that the conversation raised before.
+    """
+    still = [(severity, risk) for risk in earlier if (severity := faded(risk))]
+    severity, last = max(still, key=lambda each: (each[0], -each[1].age_s), default=(None, None))
+    if last and severity and severity >= Severity.MEDIUM and last.kind is not Kind.CHILD and is_done(text):
+        found = Risk(last.kind, Severity.HIGH, 1.0, Source.EARLIER)
+        return Heeded(found, is_new=True)
+    if found and not (severity and last and found.severity < severity):
+        return Heeded(found, is_new=True)
+    if last and severity:
+        carried = Heeded(Risk(last.kind, severity, 1.0, Source.EARLIER), is_new=False)
+        # A weaker sign after a stronger one is the same risk, not a lesser one.
+        return Heeded(Risk(found.kind, severity, found.confidence, found.source), is_new=True) if found else carried
+    return None
+
+
+def faded(risk: Earlier) -> Severity | None:
+    """Return how urgent an earlier risk still is, None when it has faded."""
+    return next((severity for age_s, severity in FADES_S[risk.severity] if risk.age_s < age_s), None)
+
+
+def is_done(text: str) -> bool:
+    """Tell whether a message says, of what was spoken of before, that it was done."""
+    said = " ".join(text.replace("\u2019", "'").split())
+    return len(said) <= DONE_CHARS_MAX and bool(DONE.match(said))

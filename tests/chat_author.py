@@ -29,7 +29,7 @@ def sentence_reader() -> SentenceReader:
 
 
 def author(model: FakeChatModel, reader: SentenceReader, settings: ChatSettings | None = None) -> ChatAuthor:
-    return ChatAuthor(model, settings or ChatSettings(), PROMPT, emotions.load(), STORE, reader, LANGUAGES)
+    return ChatAuthor(model, settings or ChatSettings(), PROMPT, emotions.load(), STORE, LANGUAGES)
 
 
 def reply(

@@ -73,9 +73,7 @@ async def waited(
         early: Whether to decide as soon as no missing vote can change the result.
     """
     voters = [Replayed(name, tells, slow_s if name == slow else None) for name, tells in fine.items()]
-    panel: Panel[Row, None] = Panel(
-        voters, wheel, rule, quorum=1, deadline_s=DEADLINE_S, early=early, awaited=frozenset()
-    )
+    panel: Panel[Row, None] = Panel(voters, wheel, rule, quorum=1, deadline_s=DEADLINE_S, early=early)
     found: list[tuple[float, Decision[None]]] = []
     for start in range(0, len(rows), TOGETHER):
         found += await asyncio.gather(*(_decided(panel, row) for row in rows[start : start + TOGETHER]))

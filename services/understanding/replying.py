@@ -82,7 +82,7 @@ class Replies:
                 yield pb.WriteReplyResponse(sentence=part.sentence, card=card)
 
     async def _without_risks(self, order: mllm.WriteReplyRequest) -> tuple[mllm.WriteReplyRequest, list[bool]]:
-        """Return an order without memories that speak of a risk, which is never brought up unasked; and which these are."""
+        """Return an order without memories that speak of a risk, and which these are: no risk is brought up unasked."""
         withheld = [bool(await self._screening.find(memory.text)) for memory in order.memories]
         if not any(withheld):
             return order, withheld

@@ -133,15 +133,6 @@ async def test_garbage_is_an_abstention_with_the_garbage_on_record(start: Start)
     assert vote.answer == ("ba na na " * 100)[:200]
 
 
-async def test_a_cry_for_help_is_told_whatever_the_model_says(start: Start) -> None:
-    async with start(FakeChatModel("happy")) as stub:
-        assert (await stub.PredictEmotion(iter([head("I want to die.")]))).crisis
-        assert not (await stub.PredictEmotion(iter([head()]))).crisis
-        parts = [part async for part in stub.WriteReply(order("I want to die."))]
-    parts[-1].record.ClearField("card")
-    assert parts[-1].record == pb.ReplyRecord(degraded="crisis", candidates=0)
-
-
 async def test_a_reply_comes_by_sentences_with_its_retry_on_record(start: Start) -> None:
     async with start(FakeChatModel("Das tut mir wirklich sehr leid.", "That is lonely. I'm here.")) as stub:
         asked = order()

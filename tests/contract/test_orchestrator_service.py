@@ -146,7 +146,7 @@ async def test_the_mirror_shows_the_users_emotion(stub: "Stub") -> None:
 async def test_a_cry_for_help_is_shown_gravely_and_said_to_be_a_stored_reply(stub: "Stub", cast: Cast) -> None:
     cast.text.prediction = replace(cast.text.prediction, crisis=True)
     turn = await respond(stub, header(reply_emotion="joyful"))
-    assert (turn.delivery.decided_by, turn.delivery.face_class) == ("crisis", "sad")
+    assert (turn.delivery.decided_by, turn.delivery.face_class) == ("risk", "sad")
 
 
 async def test_what_a_generator_lacks_becomes_the_nearest_and_the_reply_says_so(start: Start, cast: Cast) -> None:

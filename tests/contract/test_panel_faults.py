@@ -7,14 +7,15 @@ from dataclasses import replace
 import grpc
 import pytest
 
+from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.mllm.domain import Level
 from services.understanding.panel import CALLED_OFF
-from tests.fakes import PATIENCE_S, Gate
+from tests.fakes import PATIENCE_S
 from tests.odd_voters import INVALID, WHEEL, Panel, answer, understand
 from tests.samples import film, wav
-from tests.serving import CallLog, refused
+from tests.serving import refused
 
 
 @pytest.fixture
@@ -141,26 +142,19 @@ async def test_a_voter_that_cannot_change_the_result_is_called_off_over_the_wire
     assert panel.odd.remaining_s > PATIENCE_S / 2  # at once, and not when its time was over
 
 
-async def test_a_cry_for_help_is_not_lost_to_an_early_decision(panel: Panel, calls: CallLog) -> None:
-    panel.cast.early = True
-    panel.cast.lead.prediction = replace(panel.cast.lead.prediction, crisis=True)
-    panel.cast.lead.before = gate = Gate("predict")
-    stub = await panel.start(sad=3)
-    panel.odd.answer = answer({"sad": 1.0}, label="sad", face_class="sad")
-    understanding = asyncio.ensure_future(understand(stub))
-    await gate.reached()
-    await calls.ended("PredictEmotion", times=4)  # all but the lead have voted, and all for the same
-    await stub.GetPanel(pb.GetPanelRequest())  # A round trip later their answers are there too.
-    assert not understanding.done()
-    gate.open()
-    answered = await understanding
-    assert (answered.crisis, answered.record.early) == (True, False)
-
-
-async def test_a_cry_for_help_counts_whoever_hears_it_even_one_that_cannot_tell_the_emotion(panel: Panel) -> None:
+async def test_a_voter_alone_raises_a_low_risk_even_one_that_cannot_tell_the_emotion(panel: Panel) -> None:
     panel.odd.answer = mllm.PredictEmotionResponse(abstained="too few words", crisis=True)
     answered = await understand(await panel.start())
-    assert (answered.crisis, answered.record.votes[0].status) == (True, pb.VOTE_STATUS_ABSTAINED)
+    assert answered.record.votes[0].status == pb.VOTE_STATUS_ABSTAINED
+    assert (answered.risk.severity, answered.risk.source) == (common.RISK_SEVERITY_LOW, common.RISK_SOURCE_VOTER)
+    assert answered.risk_is_new
+
+
+async def test_two_voters_that_agree_raise_a_medium_risk(panel: Panel) -> None:
+    panel.odd.answer = mllm.PredictEmotionResponse(abstained="too few words", crisis=True)
+    panel.cast.lead.prediction = replace(panel.cast.lead.prediction, crisis=True)
+    risk = (await understand(await panel.start())).risk
+    assert (risk.severity, risk.source) == (common.RISK_SEVERITY_MEDIUM, common.RISK_SOURCE_VOTER)
 
 
 async def test_a_voter_on_classes_is_not_waited_for_when_two_on_labels_agree(panel: Panel) -> None:

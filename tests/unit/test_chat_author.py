@@ -9,8 +9,7 @@ import pytest
 from perception.text import SentenceReader
 from services.common.errors import BackendFailed, InvalidRequest
 from services.mllm.domain import Message, ReplyRecord, ReplySentence, Utterance
-from services.mllm.reply.exemplars import CRISIS
-from tests.chat_author import GERMAN, GOOD, MESSAGE, PROFILE, REQUEST, STORE, author, reply, sentence_reader
+from tests.chat_author import GERMAN, GOOD, MESSAGE, PROFILE, REQUEST, author, reply, sentence_reader
 from tests.fake_chat_models import FakeChatModel
 
 
@@ -104,16 +103,7 @@ def test_the_stored_replies_do_not_stand_in_for_one_in_another_language(reader: 
         next(pieces)
 
 
-# Crisis, stop, bad orders
-
-
-@pytest.mark.parametrize("emotion", ["sad", "happy"])
-def test_a_cry_for_help_gets_a_stored_reply_and_never_reaches_the_model(reader: SentenceReader, emotion: str) -> None:
-    request = replace(REQUEST, message=Message(text="I want to die."), user_emotion=emotion)
-    said, record, model = reply(reader, GOOD, request=request)
-    assert " ".join(said) in {pair.reply for pair in STORE.pairs if pair.label == CRISIS}
-    assert record == ReplyRecord("crisis", 0)
-    assert model.asked == []
+# Stop, bad orders
 
 
 def test_once_nobody_waits_the_model_stops_at_its_next_piece_and_nothing_more_is_said(reader: SentenceReader) -> None:

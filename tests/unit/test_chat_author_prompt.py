@@ -134,5 +134,3 @@ def test_what_memory_recalled_stands_in_the_prompt_as_a_quotation_and_is_on_reco
 def test_a_stored_reply_says_that_no_memory_was_used(reader: SentenceReader) -> None:
     request = replace(REQUEST, memories=(Memory("My dog is ill.", similarity=0.6),))
     assert reply(reader, GERMAN, GERMAN, request=request)[1].memories == (MemoryUse(unused="exemplar"),)
-    dying = replace(request, message=Message(text="I want to die."))
-    assert reply(reader, GOOD, request=dying)[1].memories == (MemoryUse(unused="crisis"),)

@@ -19,8 +19,8 @@ def bank(wheel: Wheel) -> identities.EmotionBank:
     return identities.EmotionBank(name="default", face_classes=wheel.classes, voice_styles=wheel.styles)
 
 
-def feels(label: str, crisis: bool = False) -> understanding.UnderstandResponse:
-    return understanding.UnderstandResponse(emotion=common.Emotion(label=label), crisis=crisis)
+def feels(label: str, risk: common.Risk | None = None) -> understanding.UnderstandResponse:
+    return understanding.UnderstandResponse(emotion=common.Emotion(label=label), risk=risk)
 
 
 @pytest.fixture
@@ -50,8 +50,15 @@ def test_the_mirror_shows_the_users_own_emotion(wheel: Wheel, bank: identities.E
 def test_a_cry_for_help_is_met_gravely_whatever_was_voted_or_wished(
     wheel: Wheel, bank: identities.EmotionBank, able: Capabilities, header: pb.RespondHeader
 ) -> None:
-    delivery = decide_delivery(wheel, header, feels("confident", crisis=True), bank, able)
-    assert delivery.decided_by == "crisis"
+    risk = common.Risk(kind=common.RISK_KIND_CHILD, severity=common.RISK_SEVERITY_LOW)
+    delivery = decide_delivery(
+        wheel,
+        header,
+        feels("confident", risk),
+        bank,
+        able,
+    )
+    assert delivery.decided_by == "risk"
     assert delivery.face_class == "sad"
     assert delivery.voice_style == "friendly"
 

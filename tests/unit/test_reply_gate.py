@@ -1,18 +1,15 @@
 """The gate refuses what a kind, sensible person would not say, and lets good sentences pass."""
 
 import re
-import tomllib
 from dataclasses import replace
 
 import pytest
-from services.mllm.reply.crisis import SIMILARITY_MIN, is_crisis
 
 import emotions
-from services.mllm.reply.exemplars import CRISIS, Exemplars
+from services.mllm.reply.exemplars import Exemplars
 from services.mllm.reply.gate import Gate, Situation, sentences
 from services.mllm.reply.legible import NO_WORD, NOT_LATIN, found, unreadable
 from services.mllm.reply.small_talk import ABOUT_AVATAR, GREETING, small_talk
-from services.mllm.training.train import SENTENCES_PATH
 
 LOSS = Situation("My dog died on Friday and the house is so empty.", valence=-0.7, name="Anna")
 WIN = Situation("My daughter won the chess cup and I cried with joy.", valence=0.75, name="Anna")
@@ -146,20 +143,10 @@ def test_stored_replies_obey_every_rule_but_groundedness_for_their_own_message(
     gate: Gate, exemplars: Exemplars
 ) -> None:
     for pair in exemplars.pairs:
-        if pair.label == CRISIS:
-            continue
         situation = Situation(pair.message, emotions.load().label(pair.label).valence)
         for sentence in sentences(pair.reply):
             assert gate.refusal(sentence, situation) in ("", "ungrounded"), (pair.message, sentence)
             situation = replace(situation, said=(*situation.said, sentence))
-
-
-def test_every_crisis_reply_asks_to_reach_out_now(exemplars: Exemplars) -> None:
-    crisis = [pair.reply.lower() for pair in exemplars.pairs if pair.label == CRISIS]
-    assert len(crisis) >= 10
-    for reply in crisis:
-        assert "please" in reply
-        assert "crisis line" in reply or "emergency" in reply
 
 
 @pytest.mark.parametrize(
@@ -234,96 +221,3 @@ def test_a_text_that_is_not_english_is_unreadable_and_named(text: str, reason: s
 )
 def test_a_text_with_latin_words_is_readable(text: str) -> None:
     assert unreadable(text) == ""
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "I want to kill myself.",
-        "i dont want to live anymore",
-        "I\u2019ve been cutting myself again.",
-        "I don't see the point of living and I've written the letters already.",
-        "I swallowed a bottle of painkillers half an hour ago.",
-        "I've started burning myself with cigarettes when it gets too much.",
-        "Life isn't worth living.",
-        "My family is better off without me.",
-        "I wish I could fall asleep and never wake up.",
-        # Means at hand.
-        "I have the rope ready in the garage",
-        "I have the pills in front of me.",
-        "The gun is loaded and I'm alone.",
-        "I've been saving up my pills.",
-        "How many sleeping pills would it take?",
-        "I'm standing on the edge of the roof.",
-        # Farewells.
-        "im done. goodbye everyone",
-        "This is my last message.",
-        "By the time you read this I'll be gone.",
-        "I've given away all my things, I won't need them.",
-        # Plans without their name.
-        "tonight I'll finish it",
-        "I'm going to end things tonight.",
-        "you won't have to worry about me after tonight",
-        # No way on, nobody's loss.
-        "there is no way out for me anymore",
-        "My wife left me and there is no way out for me any more.",
-        "Of course nobody would miss me if I was gone.",
-        "I don't want to be here anymore.",
-        "I've had enough of this life.",
-        "I'm a burden to everyone, they'd be happier without me.",
-        "No one would even notice if I died.",
-    ],
-)
-def test_a_cry_for_help_is_recognised(message: str) -> None:
-    assert is_crisis(message)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "I absolutely killed it on stage last night!",
-        "I nearly died laughing when the goat walked into church.",
-        "My cousin committed suicide in May.",
-        "My phone is going to die soon.",
-        "I burned myself on the oven.",
-        "I cut myself shaving.",
-        "This heat is killing me.",
-        "I was dying to see that film.",
-        "I don't want to die.",
-        "I have the rope ready for the climbing trip.",
-        "I take the pills that are next to me before meals.",
-        "We're standing on the roof terrace watching the fireworks.",
-        "I'm done with my homework, goodbye!",
-        "Goodbye everyone, it was a lovely party!",
-        "This is my last message before the flight.",
-        "I gave away all my old toys, I don't need them.",
-        "I'm writing my thesis and tonight I'll finish it.",
-        "I'm going to end things with my boyfriend tonight.",
-        "You won't have to worry about me after tonight, I found a flat.",
-        "He won't have to deal with me any more, I changed departments.",
-        "There's no way out of this contract.",
-        "I don't want to be here anymore, this party is boring.",
-        "I'm tired of living out of a suitcase.",
-        "I'm a burden on my team because I'm so slow with the new program.",
-    ],
-)
-def test_a_figure_of_speech_is_no_cry_for_help(message: str) -> None:
-    assert not is_crisis(message)
-
-
-def test_no_message_of_the_project_that_is_not_meant_so_is_taken_for_a_cry_for_help(exemplars: Exemplars) -> None:
-    sentences_of_all_labels = tomllib.loads(SENTENCES_PATH.read_text("utf-8")).values()
-    everyday = [text for texts in sentences_of_all_labels for text in texts]
-    everyday += [pair.message for pair in exemplars.pairs if pair.label != CRISIS]
-    assert len(everyday) > 2000
-    assert [text for text in everyday if is_crisis(text)] == []
-
-
-def test_every_stored_cry_for_help_is_recognised_by_its_words(exemplars: Exemplars) -> None:
-    crisis = [pair.message for pair in exemplars.pairs if pair.label == CRISIS]
-    assert [text for text in crisis if not is_crisis(text)] == []
-
-
-def test_a_message_near_to_a_stored_cry_for_help_is_one() -> None:
-    assert is_crisis("Nobody would miss me.", similarity=SIMILARITY_MIN)
-    assert not is_crisis("Nobody would miss me.", similarity=SIMILARITY_MIN - 0.01)

@@ -286,17 +286,6 @@ def test_a_stop_ends_the_model_in_mid_sentence_and_leaves_no_trace(backend: smol
     assert reply(backend, REQUEST)[0] == whole
 
 
-@pytest.mark.parametrize("emotion", ["sad", "happy", "neutral"])
-def test_a_cry_for_help_gets_the_stored_reply_whatever_the_vote_says(
-    backend: smollm2.Smollm2Backend, emotion: str
-) -> None:
-    request = ReplyRequest(Message(text="I can't go on like this and I want to die."), emotion, "caring", PROFILE)
-    text, record = reply(backend, request)
-    assert "crisis line" in text or "emergency" in text
-    assert record.degraded == "crisis"
-    assert backend.predict(request.message).crisis
-
-
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

@@ -67,9 +67,9 @@ class ChatAuthor:
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         """Yields the reply's sentences, each as soon as it is written, then its record.
 
-        A reply whose first sentence is empty, repeats the prompt or leaves the user's language is begun anew with the next seed;
-        when that fails too, a stored reply stands in ("exemplar"). At a later sentence with such a fault the reply
-        ends. Once `request.stop` is set it ends at the model's next piece, without a record.
+        A reply whose first sentence is empty, repeats the prompt or leaves the user's language is begun anew with the
+        next seed; when that fails too, a stored reply stands in ("exemplar"). At a later sentence with such a fault
+        the reply ends. Once `request.stop` is set it ends at the model's next piece, without a record.
 
         Raises:
             InvalidRequest: The message has no text, or an emotion is no label of the wheel.

@@ -12,9 +12,9 @@ from services.understanding.risk.lines import HelpLines
 Reply = tuple[str, ...]
 
 _FIRST = re.compile(
-    r"\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard|hear"
-    r"|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell|got a"
-    r"|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
+    r"\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard"
+    r"|hear|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell"
+    r"|got a|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
 )
 _ANOTHER = re.compile(
     r"\b(?:he|she|they|his|her|their|him|them|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
@@ -24,8 +24,9 @@ _ANOTHER = re.compile(
 )
 _HUMAN = re.compile(
     r"\bare you (?:a |an |really |actually |even )*(?:real(?: person)?|human(?: being)?|person|robot|bot|machine|ai"
-    r"|program|computer|alive)\b|\b(?:am i|is this|i'm) (?:\w+ )?(?:talking|speaking|chatting) (?:to|with) (?:a |an )?(?:real )?"
-    r"(?:human|person|robot|bot|machine|ai|computer)\b|\bis (?:there|this) (?:a |an )?(?:real |actual )?(?:human|person|someone real|bot)\b",
+    r"|program|computer|alive)\b|\b(?:am i|is this|i'm) (?:\w+ )?(?:talking|speaking|chatting) (?:to|with)"
+    r" (?:a |an )?(?:real )?(?:human|person|robot|bot|machine|ai|computer)\b|\bis (?:there|this)"
+    r" (?:a |an )?(?:real |actual )?(?:human|person|someone real|bot)\b",
     re.IGNORECASE,
 )
 

@@ -99,8 +99,9 @@ def buckets(length: int) -> NDArray[np.int64]:
     exact = half // 2
     far = np.maximum(np.abs(away), 1) / exact
     large = exact + (np.log(far) / np.log(BUCKET_DISTANCE_MAX / exact) * (half - exact)).astype(np.int64)
-    near = np.where(np.abs(away) < exact, np.abs(away), np.minimum(large, half - 1))
-    return (away < 0) * half + near
+    near: NDArray[np.int64] = np.where(np.abs(away) < exact, np.abs(away), np.minimum(large, half - 1))
+    near += (away < 0) * half
+    return near
 
 
 def _tensors(path: Path) -> dict[str, Array]:

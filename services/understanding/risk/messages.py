@@ -10,10 +10,10 @@ from services.understanding.risk.domain import Earlier, Heeded, Kind, Risk, Seve
 def to_message(risk: Risk) -> common.Risk:
     """Return a risk as a message."""
     return common.Risk(
-        kind=common.RiskKind.Value(f"RISK_KIND_{risk.kind.name}"),
-        severity=common.RiskSeverity.Value(f"RISK_SEVERITY_{risk.severity.name}"),
+        kind=f"RISK_KIND_{risk.kind.name}",
+        severity=f"RISK_SEVERITY_{risk.severity.name}",
         confidence=risk.confidence,
-        source=common.RiskSource.Value(f"RISK_SOURCE_{risk.source.name}"),
+        source=f"RISK_SOURCE_{risk.source.name}",
     )
 
 

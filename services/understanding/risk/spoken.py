@@ -14,7 +14,8 @@ CLAIMS = re.compile(
 )
 """Acts and sights that a program does not have."""
 HUMAN = re.compile(
-    r"\bi(?:'m| am) (?:a |also a |just a |only )?(?:real|human|person|flesh)\b|\bi(?:'m| am) not (?:a |an )?(?:robot|bot|machine|program|ai)\b",
+    r"\bi(?:'m| am) (?:a |also a |just a |only )?(?:real|human|person|flesh)\b"
+    r"|\bi(?:'m| am) not (?:a |an )?(?:robot|bot|machine|program|ai)\b",
     re.IGNORECASE,
 )
 NUMBERS = re.compile(
@@ -23,7 +24,8 @@ NUMBERS = re.compile(
 """Telephone numbers: a model invents them; the operator's table alone names any."""
 URGES = re.compile(
     r"\b(?:you should|you could|you can|you'd better|go ahead and|just|why not|please|try to|try) (?:just )?"
-    r"(?:kill|hurt|harm|cut|hit|punish|starve|shoot|stab|poison|end) (?:yourself|him|her|them|it all|your life|your(?:self)? again)\b"
+    r"(?:kill|hurt|harm|cut|hit|punish|starve|shoot|stab|poison|end)"
+    r" (?:yourself|him|her|them|it all|your life|your(?:self)? again)\b"
     r"|\b(?:kill|hang|cut|hurt) yourself\b|\byou(?:'d| would)? (?:be|are) better off dead\b|\bdo it[.!]?$"
     r"|\bkeep (?:it|this) (?:a |our )?secret\b|\b(?:nobody|no one) would miss you\b",
     re.IGNORECASE,

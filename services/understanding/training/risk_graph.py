@@ -66,7 +66,7 @@ def build() -> onnx.ModelProto:
     out = Writer()
     heads = out.constant("heads", np.array([0, HEADS, WIDTH // HEADS], np.int64))
     joined = out.constant("joined", np.array([0, WIDTH], np.int64))
-    root = out.constant("root", np.float32(1 / np.sqrt(WIDTH // HEADS)))
+    root = out.constant("root", np.array(1 / np.sqrt(WIDTH // HEADS), np.float32))
     x = out.norm("embedded", "embeddings")
     for layer in range(LAYERS):
         q, k, v = (

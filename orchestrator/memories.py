@@ -32,7 +32,7 @@ SERVICES: tuple[ServiceDescriptor, ...] = tuple(
         (turns_pb2, "TurnService"),
     )
 )
-IN_TURNS = frozenset({"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"})
+IN_TURNS = frozenset({"Recall", "Remember", "PutClip", "PutTimings", "RaiseRisk", "GetDerived", "PutDerived"})
 """RPCs of turns only: nobody plants from outside what an avatar remembers, or how its voice was fitted."""
 WITHIN = IN_TURNS | {"PutScores", "SummarizeUsers"}
 """RPCs of the services within: nobody outside scores turns by machine, or looks across tenants."""

@@ -53,6 +53,8 @@ class FakeMemory(
         self.derived: dict[tuple[str, str, tuple[str, ...], str], bytes] = {}
         self.turns: dict[tuple[str, str, str], list[pb.Turn]] = defaultdict(list)
         """By tenant, identity and person; somebody without a name is "(conversation)"."""
+        self.risk_age_s = 10.0
+        self.risks: list[pb.RaiseRiskRequest] = []
         self.clips: dict[tuple[str, pb.ClipKind], bytes] = {}
         """By turn and kind."""
         self.exemplars: list[exemplars_pb2.Exemplar] = []
@@ -199,6 +201,11 @@ class FakeMemory(
             turns=said[-request.turns_max :] if request.turns_max else [],
             ontology_hash=self.ontology_hash,
             stale_s=self.stale_s,
+            risks=[
+                common.EarlierRisk(kind=risk.kind, severity=risk.severity, age_s=self.risk_age_s)
+                for risk in reversed(self.risks)
+                if (risk.person, risk.conversation) == (request.person, request.conversation)
+            ],
         )
 
     async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
@@ -256,6 +263,12 @@ class FakeMemory(
         turn.models.update(request.models)
         turn.variants.update(request.variants)
         return pb.PutTimingsResponse()
+
+    async def RaiseRisk(self, request: pb.RaiseRiskRequest, context: Any) -> pb.RaiseRiskResponse:
+        await self._begin("RaiseRisk")
+        self._found(request.tenant, request.identity)
+        self.risks.append(request)
+        return pb.RaiseRiskResponse()
 
     async def GetClip(self, request: pb.GetClipRequest, context: Any) -> AsyncIterator[pb.GetClipResponse]:
         await self._begin("GetClip")

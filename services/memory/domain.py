@@ -324,6 +324,34 @@ class Found:
     examples: tuple[ExampleHit, ...] = ()
 
 
+class RiskKind(StrEnum):
+    """Danger that a conversation spoke of."""
+
+    SUICIDE = "suicide"
+    SELF_HARM = "self_harm"
+    HARM_TO_OTHERS = "harm_to_others"
+    VIOLENCE = "violence"
+    CHILD = "child"
+    MEDICAL = "medical"
+
+
+class RiskSeverity(StrEnum):
+    """Urgency of a risk."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class EarlierRisk:
+    """A risk that a conversation raised `age_s` seconds ago."""
+
+    kind: RiskKind
+    severity: RiskSeverity
+    age_s: float
+
+
 @dataclass(frozen=True)
 class Recollection:
     """An identity with the last turns of a conversation, oldest first.
@@ -342,6 +370,7 @@ class Recollection:
     ontology_hash: str = ""
     variants: dict[str, str] = field(default_factory=dict)
     assigned: dict[str, str] = field(default_factory=dict)
+    risks: tuple[EarlierRisk, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from services.memory.repositories.identities import Identities
 from services.memory.repositories.references import References
 from services.memory.repositories.research import Research
 from services.memory.repositories.retention import Retentions
+from services.memory.repositories.risks import Risks
 from services.memory.repositories.summaries import Summaries
 from services.memory.retrieval import Retrieval
 from services.memory.s3 import S3Blobs
@@ -58,6 +59,7 @@ class Memory:
         self.examples = Examples(storage, self.identities, self.embedding, self.searcher)
         self.retrieval = Retrieval(self.conversations, self.examples)
         self.recaller = Recaller(storage, self.identities, self.references, keep_s)
+        self.risks = Risks(storage, self.conversations)
         self.retentions = Retentions(storage)
         self.erasure = Erasure(storage, [each.id for each in ready], keep_s, self._drop)
         self.archive = Archive(self.conversations, self.examples, self.erasure.drain)

@@ -1,7 +1,7 @@
 """Recall: an identity with the last turns of a conversation, also for a while after the database went away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from services.memory.repositories.conversations import HEAD, size_of, user_of
 from services.memory.repositories.identities import Identities, default_bank, unknown
 from services.memory.repositories.pages import fitting
 from services.memory.repositories.references import References
+from services.memory.repositories.risks import unfaded
 from services.memory.session import Session, read_as
 from services.memory.storage import Storage
 from services.memory.trajectory import trajectory
@@ -34,12 +35,13 @@ PATIENCE_S = 0.5
 
 @dataclass(frozen=True)
 class _Said:
-    """The last turns of a conversation with their user's id, the last variants, and those assigned to the user."""
+    """The last turns of a conversation, its user's id, its variants, those assigned to the user, and its risks."""
 
     turns: Sequence[Turn] = ()
     user_id: str = ""
     variants: dict[str, str] = field(default_factory=dict)
     assigned: dict[str, str] = field(default_factory=dict)
+    risks: Sequence[Mapping[str, Any]] = ()
 
 
 class Recaller:
@@ -56,7 +58,8 @@ class Recaller:
     ) -> Recollection:
         """Return an identity with its emotion bank, the last turns of a conversation, its mood and its user's variants.
 
-        Without the permission keep_turns no turns and no variants are recalled; an empty conversation recalls no turns.
+        Without the permission keep_turns no turns and no variants are recalled, but risks are; an empty conversation
+        recalls no turns.
 
         Raises:
             NotFound: The identity is unknown.
@@ -81,7 +84,7 @@ class Recaller:
             turns = [read_as(Turn, row, conversation=key.conversation) for row in reversed(fit)]
             # A turn in words has no voice: the conversation keeps the one that spoke last.
             variants = {stage: name for row in rows for stage, name in (row.turn_variants or {}).items()}
-            said = _Said(turns, rows[-1].user_id or "", variants, rows[-1].assigned or {})
+            said = _Said(turns, rows[-1].user_id or "", variants, rows[-1].assigned or {}, rows[-1].risks or ())
             self.identities[names] = self._storage.clock(), identity, bank
             self.turns[asked] = said
         except NotFound:
@@ -97,9 +100,9 @@ class Recaller:
         now_s = self._storage.clock()
         require(identity, uses, now_s)
         if Use.KEEP_TURNS not in allowed(identity, now_s):
-            said = _Said(user_id=said.user_id)
+            said = _Said(user_id=said.user_id, risks=said.risks)
         told, felt = tuple(said.turns[max(0, len(said.turns) - turns_max) :]), trajectory(said.turns, now_s)
-        about = stale_s, said.user_id, emotions.load().digest, said.variants, said.assigned
+        about = stale_s, said.user_id, emotions.load().digest, said.variants, said.assigned, unfaded(said.risks, now_s)
         return Recollection(identity, bank, told, felt, *about)
 
     async def reference(self, tenant: str, name: str, digest: str) -> bytes:

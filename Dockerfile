@@ -105,6 +105,7 @@ ENTRYPOINT ["tini", "--", "python", "-m", "services.mllm"]
 
 FROM service AS understanding
 COPY --from=code /srv/services/understanding /srv/services/understanding
+ENV E3RG_UNDERSTANDING_MODELS_DIR=/models
 ENTRYPOINT ["tini", "--", "python", "-m", "services.understanding"]
 
 FROM service AS memory

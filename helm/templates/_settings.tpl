@@ -33,6 +33,10 @@ VARIANTS_CONFIGMAP: {{ $root.Release.Namespace }}/{{ include "e3rg.name" (list $
 VOTERS: {{ include "e3rg.voters" $root | quote }}
 WRITER: {{ $values.panel.writer }}
 TRANSCRIBER: {{ $values.panel.transcriber }}
+{{- with $values.risk.helpLines }}
+HELP_LINES: {{ toJson . | quote }}
+HELP_COUNTRY: {{ $values.risk.helpCountry }}
+{{- end }}
 {{- else if eq $service "orchestrator" }}
 {{- range list "understanding" "memory" "tts" "video" }}
 {{ upper . }}_ADDRESS: {{ include "e3rg.address" (list $root .) }}
@@ -40,6 +44,10 @@ TRANSCRIBER: {{ $values.panel.transcriber }}
 TURN_DEADLINE_S: {{ $values.turn.deadlineS | quote }}
 TURN_DEADLINE_MAX_S: {{ $values.turn.deadlineMaxS | quote }}
 VARIANT_ADMIN: {{ $values.variants.admin | quote }}
+{{- with $values.risk.webhook.url }}
+RISK_WEBHOOK_URL: {{ . }}
+RISK_WEBHOOK_WORDS: {{ $values.risk.webhook.words | quote }}
+{{- end }}
 PEERS_ADDRESS: {{ include "e3rg.address" (list $root "orchestrator") }}
 {{- else if eq $service "memory" }}
 {{ include "e3rg.storage" (list $root "memory") }}
@@ -60,6 +68,10 @@ PEERS_ADDRESS: {{ include "e3rg.address" (list $root "orchestrator") }}
 {{- end -}}
 {{- range $key, $value := mergeOverwrite $environment $component.env }}
 - {name: {{ $key }}, value: {{ $value | quote }}}
+{{- end }}
+{{- if and (eq $name "orchestrator") $root.Values.risk.webhook.url }}
+- name: E3RG_ORCHESTRATOR_RISK_WEBHOOK_SECRET
+  valueFrom: {secretKeyRef: {name: {{ $root.Values.risk.webhook.secretName }}, key: secret}}
 {{- end }}
 {{- range $key, $from := $component.secretEnv }}
 - name: {{ $key }}

@@ -14,9 +14,9 @@ from services.common.variants.table import Table
 from services.understanding import reliability
 from services.understanding.intake import Intake
 from services.understanding.panel import Panel
-from services.understanding.risk import lines
 from services.understanding.risk.care import Care
 from services.understanding.risk.classifier import Classifier
+from services.understanding.risk.lines import HelpLines
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.rules import rule_of
 from services.understanding.screening import Screening
@@ -64,7 +64,7 @@ async def main(started: asyncio.Event) -> None:
             wheel=wheel,
             history_turns_max=settings.history_turns_max,
             screening=screening,
-            care=Care(lines.load(settings.help_lines, settings.help_country)),
+            care=Care(HelpLines(settings.help_lines, settings.help_country)),
         )
         running = await stack.enter_async_context(server.running(SERVICE, "understanding", settings))
         add = understanding_pb2_grpc.add_UnderstandingServiceServicer_to_server

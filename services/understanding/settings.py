@@ -8,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 
 from services.common.addresses import Address
 from services.common.variants.settings import VariantSettings
+from services.understanding.risk.lines import check_table
 
 
 class UnderstandingSettings(VariantSettings):
@@ -36,8 +37,9 @@ class UnderstandingSettings(VariantSettings):
     """Time that the voters get; a turn has other stages to go."""
     models_dir: Path = Path(".models")
     """The model folder, with the encoder of the risk screen."""
-    help_lines: Path | None = None
-    """Table of help lines by country, TOML; without it replies name "your local emergency number"."""
+    help_lines: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Help lines by country, JSON: {"GB": {"emergency": "999", "line": "Samaritans on 116 123", "child": …}}; `line` is for
+    all kinds of risk, a kind's own comes before it. Without one a reply names "your local emergency number"."""
     help_country: str = ""
     """Country of the table whose lines are named when a request names none, as a code of ISO 3166-1 ("DE")."""
     frames_max: int = Field(default=16, ge=1, le=64)
@@ -52,6 +54,7 @@ class UnderstandingSettings(VariantSettings):
             raise ValueError("rule is 'weighted', but weights is empty; name a table of weights")
         if self.rule == "majority" and self.weights:
             raise ValueError(f"weights is {self.weights!r}, but the majority knows none; set rule to use them")
+        check_table(self.help_lines, self.help_country)
         if self.quorum > len(self.voters):
             raise ValueError(f"quorum is {self.quorum}, but there are {len(self.voters)} voters")
         return self

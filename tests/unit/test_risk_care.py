@@ -1,7 +1,6 @@
 """Replies to a risk: what each must say and may not say, help lines, and who is spoken of."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,7 @@ from services.common.errors import InvalidRequest
 from services.understanding.risk import lines
 from services.understanding.risk.care import Care, asks_for_a_human, is_about_another
 from services.understanding.risk.domain import Heeded, Kind, Risk, Severity, Source
-from services.understanding.risk.lines import HelpLines, check_country, load
+from services.understanding.risk.lines import HelpLines, check_country, check_table
 from services.understanding.risk.spoken import CLAIMS, HUMAN, URGES
 
 CARE = Care(HelpLines())
@@ -19,25 +18,14 @@ CHEER = re.compile(
 )
 PROMISES = re.compile(r"\b(everything will be|it will get better|i promise|you'll be fine|will be okay)\b", re.I)
 JUDGES = re.compile(r"\b(selfish|stupid|crazy|you shouldn't have|how could you|attention|sin)\b|\bdiagnos", re.I)
-TABLE = """
-[DE]
-emergency = "112"
-line = "TelefonSeelsorge, 0800 111 0 111"
-child = "Nummer gegen Kummer, 116 111"
-[GB]
-emergency = "999"
-"""
+TABLE = {
+    "DE": {"emergency": "112", "line": "TelefonSeelsorge, 0800 111 0 111", "child": "Nummer gegen Kummer, 116 111"},
+    "GB": {"emergency": "999"},
+}
 
 
 def heeded(kind: Kind, severity: Severity, is_new: bool = True) -> Heeded:
     return Heeded(Risk(kind, severity, 1.0, Source.CLASSIFIER), is_new)
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    path = tmp_path / "lines.toml"
-    path.write_text(TABLE, "utf-8")
-    return path
 
 
 def test_there_are_replies_to_every_kind_and_severity() -> None:
@@ -85,8 +73,8 @@ def test_without_a_table_no_number_is_named() -> None:
     assert "your local emergency number" in " ".join(CARE.reply(heeded(Kind.MEDICAL, Severity.HIGH), "x", (), "", 0))
 
 
-def test_numbers_are_those_of_the_requests_country_or_else_of_the_default(table: Path) -> None:
-    care = Care(load(table, "GB"))
+def test_numbers_are_those_of_the_requests_country_or_else_of_the_default() -> None:
+    care = Care(HelpLines(TABLE, "GB"))
     high, medium = heeded(Kind.SUICIDE, Severity.HIGH), heeded(Kind.CHILD, Severity.MEDIUM)
     assert "112" in " ".join(care.reply(high, "I want to die", (), "DE", 1))
     assert "999" in " ".join(care.reply(high, "I want to die", (), "", 1))
@@ -97,26 +85,19 @@ def test_numbers_are_those_of_the_requests_country_or_else_of_the_default(table:
 
 
 @pytest.mark.parametrize(
-    ("content", "default", "problem"),
+    ("countries", "default", "problem"),
     [
-        ("[Germany]\nemergency='112'", "", r"\[Germany\] is no country; use codes like \[DE\]"),
-        ("[DE]\nnumber='112'", "", "DE.number: use one of: child, emergency"),
-        ("[DE]\nemergency=112", "", "DE.emergency is 112; write a number, or a name and one"),
-        ("[DE", "", "cannot be read"),
-        ("[DE]\nemergency='112'", "FR", "help_country is 'FR', which .* does not have; it has: DE"),
+        ({"Germany": {}}, "", "'Germany' is no country; use codes of ISO 3166-1 like 'DE'"),
+        ({"DE": {"number": "112"}}, "", "DE: 'number'; use one of: child, emergency"),
+        ({"DE": {"emergency": " "}}, "", "DE: emergency is ' '; write a number, or a name and a number"),
+        (TABLE, "FR", "help_country is 'FR', which help_lines does not have; it has: DE, GB"),
+        ({}, "DE", "help_country is 'DE', which help_lines does not have; it has: nothing"),
     ],
 )
-def test_a_table_that_is_none_is_refused(tmp_path: Path, content: str, default: str, problem: str) -> None:
-    path = tmp_path / "lines.toml"
-    path.write_text(content, "utf-8")
+def test_a_table_that_is_none_is_refused(countries: dict[str, dict[str, str]], default: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        load(path, default)
-
-
-def test_a_default_country_needs_a_table() -> None:
-    with pytest.raises(ValueError, match="help_country is 'DE', but help_lines names no table"):
-        load(None, "DE")
-    assert load(None, "") == HelpLines()
+        check_table(countries, default)
+    check_table(TABLE, "DE")
 
 
 @pytest.mark.parametrize("country", ["de", "DEU", "D", "1A", "Ä"])

@@ -1,10 +1,8 @@
 """The operator's help lines by country."""
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from services.common.errors import InvalidRequest
 from services.understanding.risk.domain import Kind
@@ -40,31 +38,23 @@ class HelpLines:
         return tuple(sentence[0].upper() + sentence[1:] for sentence in filled)
 
 
-def load(path: Path | None, default: str) -> HelpLines:
-    """Read a table of help lines in TOML: a section for each country.
+def check_table(countries: Mapping[str, Mapping[str, str]], default: str) -> None:
+    """Check a table of help lines.
 
     Raises:
-        ValueError: It cannot be read; a code, a key or a value is none; or it lacks the default country.
+        ValueError: A code, a key or a value is none, or the default country is not in it.
     """
-    if path is None:
-        if default:
-            raise ValueError(f"help_country is {default!r}, but help_lines names no table")
-        return HelpLines()
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"help_lines: {path} cannot be read: {error}") from error
-    for country, table in content.items():
-        if not COUNTRY.fullmatch(country) or not isinstance(table, dict):
-            raise ValueError(f"help_lines: {path}: [{country}] is no country; use codes like [DE]")
+    for country, table in countries.items():
+        if not COUNTRY.fullmatch(country):
+            raise ValueError(f"help_lines: {country!r} is no country; use codes of ISO 3166-1 like 'DE'")
         for key, value in table.items():
             if key not in KEYS:
-                raise ValueError(f"help_lines: {path}: {country}.{key}: use one of: {', '.join(sorted(KEYS))}")
-            if not (isinstance(value, str) and value.strip()) or "{" in value:
-                raise ValueError(f"help_lines: {path}: {country}.{key} is {value!r}; write a number, or a name and one")
-    if default and default not in content:
-        raise ValueError(f"help_country is {default!r}, which {path} does not have; it has: {', '.join(content)}")
-    return HelpLines(content, default)
+                raise ValueError(f"help_lines: {country}: {key!r}; use one of: {', '.join(sorted(KEYS))}")
+            if not value.strip() or "{" in value:
+                raise ValueError(f"help_lines: {country}: {key} is {value!r}; write a number, or a name and a number")
+    if default and default not in countries:
+        known = ", ".join(countries) or "nothing"
+        raise ValueError(f"help_country is {default!r}, which help_lines does not have; it has: {known}")
 
 
 def check_country(country: str) -> None:

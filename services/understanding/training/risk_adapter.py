@@ -33,7 +33,7 @@ AS_SPOKEN_SHARE = 0.3
 TOKENS_MAX = 96
 
 
-class Lora(nn.Module):
+class Lora(nn.Module):  # type: ignore[misc]  # no types without torch
     """A frozen product with a small one beside it."""
 
     def __init__(self, product: nn.Linear) -> None:
@@ -48,7 +48,7 @@ class Lora(nn.Module):
         return result
 
 
-class Classifier(nn.Module):
+class Classifier(nn.Module):  # type: ignore[misc]
     """The encoder with its adapter and head."""
 
     def __init__(self, model_dir: Path) -> None:
@@ -112,7 +112,9 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
 def train(model: Classifier, tokenizer: Any, messages: Sequence[Labelled], held: Sequence[Labelled]) -> None:
     """Train, and print after each epoch what is found of the messages that are held out."""
     chance = random.Random(0)
-    groups = [{"params": [part for lora in model.loras.values() for part in (lora.a, lora.b)], "lr": RATE}]
+    groups: list[dict[str, Any]] = [
+        {"params": [part for lora in model.loras.values() for part in (lora.a, lora.b)], "lr": RATE}
+    ]
     groups.append({"params": list(model.head.parameters()), "lr": HEAD_RATE})
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
     steps = EPOCHS * -(-len(messages) // BATCH)
@@ -144,7 +146,7 @@ def train(model: Classifier, tokenizer: Any, messages: Sequence[Labelled], held:
             report(model, tokenizer, held)
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def report(model: Classifier, tokenizer: Any, held: Sequence[Labelled]) -> None:
     """Print, for bars of some shares of false alarms among look-alikes, what is found of plain and veiled messages."""
     model.eval()

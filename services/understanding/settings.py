@@ -38,8 +38,8 @@ class UnderstandingSettings(VariantSettings):
     models_dir: Path = Path(".models")
     """The model folder, with the encoder of the risk screen."""
     help_lines: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Help lines by country, JSON: {"GB": {"emergency": "999", "line": "Samaritans on 116 123", "child": …}}; `line` is for
-    all kinds of risk, a kind's own comes before it. Without one a reply names "your local emergency number"."""
+    """Help lines by country, JSON: {"GB": {"emergency": "999", "line": "Samaritans on 116 123", "child": …}}; `line` is
+    for all kinds of risk, a kind's own comes before it. Without one a reply names "your local emergency number"."""
     help_country: str = ""
     """Country of the table whose lines are named when a request names none, as a code of ISO 3166-1 ("DE")."""
     frames_max: int = Field(default=16, ge=1, le=64)

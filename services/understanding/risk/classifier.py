@@ -29,8 +29,8 @@ WINDOW_TOKENS, STRIDE_TOKENS = 96, 64
 BUCKETS, BUCKET_DISTANCE_MAX = 32, 128
 """Of MPNet's relative positions, as of T5's (Raffel et al., 2020)."""
 POSITION_FIRST = 2
-WEIGHT_MAX = 63
-"""Weights have seven bits: products of eight by eight overflow the 16-bit sums of processors without VNNI."""
+WEIGHT_MAX, BLOCK = 127, 32
+"""Largest rounded weight, and inputs that share a scale (`risk_graph.BLOCK`)."""
 
 Array = NDArray[np.float32]
 
@@ -138,13 +138,19 @@ def _weights(
             if f"{layer}.{part}.a" in trained:
                 down, up = (trained[f"{layer}.{part}.{side}"].astype(np.float32) for side in "ab")
                 weight = weight + up @ down
-            scale = np.maximum(np.abs(weight).max(axis=1), 1e-12) / WEIGHT_MAX
-            weights[f"{layer}.{part}.q"] = np.ascontiguousarray(np.rint(weight / scale[:, None]).astype(np.int8).T)
-            weights[f"{layer}.{part}.scale"] = scale.astype(np.float32)
+            weights[f"{layer}.{part}.q"], weights[f"{layer}.{part}.scale"] = _rounded(weight)
             weights[f"{layer}.{part}.bias"] = tensors[f"{name}.bias"].copy()
         weights |= _norm(tensors, f"{of}.attention.LayerNorm", f"{layer}.attention")
         weights |= _norm(tensors, f"{of}.output.LayerNorm", f"{layer}.output")
     return weights
+
+
+def _rounded(weight: Array) -> tuple[NDArray[np.uint8], Array]:
+    """Return a weight (outputs, inputs) in eight bits around 128, by blocks, and the scale of each block."""
+    blocks = weight.reshape(len(weight), -1, BLOCK)
+    scale = np.maximum(np.abs(blocks).max(axis=2), 1e-12) / WEIGHT_MAX
+    rounded = np.rint(blocks / scale[:, :, None]) + 128
+    return rounded.astype(np.uint8), np.ascontiguousarray(scale.reshape(-1), np.float32)
 
 
 def _norm(tensors: Mapping[str, Array], name: str, target: str) -> dict[str, Array]:

@@ -1,7 +1,7 @@
 """Write the graph of the risk classifier, `services/understanding/risk/classifier.onnx`; it holds no weights.
 
-MPNet (Song et al., 2020) in eight bits: every product with a weight is one of integers, the activations are scaled as
-they come, weights by the column. `Classifier` fills the weights in when it is loaded. Needs the package `onnx`:
+MPNet (Song et al., 2020) in eight bits: every product with a weight is one of integers, with a scale for each block of
+activations and of weights. `Classifier` fills the weights in when it is loaded. Needs the package `onnx`:
 
     python -m services.understanding.training.risk_graph
 """
@@ -15,6 +15,10 @@ from onnx import TensorProto, helper
 LAYERS, HEADS, WIDTH, INNER = 12, 12, 768, 3072
 EPSILON = 1e-5
 CLASSES = 10
+BLOCK = 32
+"""Inputs that share a scale, of weights and of activations: MPNet has a few far larger than the rest."""
+ACCURACY_LEVEL = 4
+"""Of MatMulNBits: activations are rounded to eight bits too."""
 GRAPH = Path(__file__).parent.with_name("risk") / "classifier.onnx"
 
 
@@ -46,13 +50,20 @@ class Writer:
         return name
 
     def linear(self, x: str, name: str, inputs: int, outputs: int) -> str:
-        """Add a product with an 8-bit weight (inputs, outputs), its scales by the column, and a bias."""
-        given = self.node("DynamicQuantizeLinear", x, outputs=3)
-        whole = self.node(
-            "MatMulInteger", given, self.weight(f"{name}.q", TensorProto.INT8, inputs, outputs), f"{given}_2"
+        """Add a product with an 8-bit weight, whose scales are by blocks of its inputs, and a bias."""
+        blocks = inputs // BLOCK
+        real = self.node(
+            "MatMulNBits",
+            x,
+            self.weight(f"{name}.q", TensorProto.UINT8, outputs, blocks, BLOCK),
+            self.weight(f"{name}.scale", TensorProto.FLOAT, outputs * blocks),
+            domain="com.microsoft",
+            K=inputs,
+            N=outputs,
+            bits=8,
+            block_size=BLOCK,
+            accuracy_level=ACCURACY_LEVEL,
         )
-        scale = self.node("Mul", f"{given}_1", self.weight(f"{name}.scale", TensorProto.FLOAT, outputs))
-        real = self.node("Mul", self.node("Cast", whole, to=TensorProto.FLOAT), scale)
         return self.node("Add", real, self.weight(f"{name}.bias", TensorProto.FLOAT, outputs))
 
     def norm(self, x: str, name: str) -> str:
@@ -89,7 +100,7 @@ def build() -> onnx.ModelProto:
     ]
     outputs = [helper.make_tensor_value_info("logits", number, [1, CLASSES])]
     graph = helper.make_graph(out.nodes, "risk", inputs, outputs, out.weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)], ir_version=9)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Measures the risk screen on messages that nothing was trained or tuned on."""

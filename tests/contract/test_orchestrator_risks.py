@@ -17,6 +17,7 @@ from services.understanding.risk.domain import Kind, Severity
 from tests.deployment import Cast
 from tests.fakes import fail
 from tests.serving import refused
+from tests.support.waiting import until as until_true
 from tests.support.webhook import Receiver
 from tests.turns import REPLY, Start, away, header, lost, respond, until
 
@@ -93,9 +94,7 @@ async def test_who_hangs_up_is_in_no_less_danger(stub: "Stub", cast: Cast) -> No
     call = stub.Respond(iter([header(DYING, conversation="monday")]), timeout=20)
     await until(call, "risk_raised")
     call.cancel()
-    async with asyncio.timeout(20):
-        while not cast.memory.risks:
-            await asyncio.sleep(0.01)
+    await until_true(lambda: bool(cast.memory.risks))
 
 
 async def test_a_message_with_a_risk_is_answered_also_when_no_voter_is_there(start: Start, cast: Cast) -> None:

@@ -22,14 +22,14 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Bars:
-    """Probabilities of any risk from which a text is taken to speak of one.
+    """Probabilities of any risk from which a text is taken to speak of one, set on an eighth of the messages, held out.
 
     Attributes:
         alone: Of a text without words of a risk.
         with_words: Of a text with words of one.
     """
 
-    alone: float = 0.5
+    alone: float = 0.85
     with_words: float = 0.3
 
 

@@ -100,7 +100,9 @@ def build() -> onnx.ModelProto:
     ]
     outputs = [helper.make_tensor_value_info("logits", number, [1, CLASSES])]
     graph = helper.make_graph(out.nodes, "risk", inputs, outputs, out.weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)], ir_version=9)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)], ir_version=9
+    )
 
 
 if __name__ == "__main__":

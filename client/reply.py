@@ -11,7 +11,7 @@ from google.protobuf import json_format
 
 from client.client import Timed
 from client.terminal import age, count
-from client.turn_lines import recalled_line, served_line
+from client.turn_lines import recalled_line, risk_line, served_line
 from client.votes import vote_lines
 from e3rg.memory.v1 import memory_pb2 as memory
 from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
@@ -40,9 +40,9 @@ class Reply:
             self._begin()
         event, record = timed.event, self._record
         match event.WhichOneof("event"):
-            case "understood":
-                record["understood"] = _plain(event.understood)
-                yield from _understood_lines(event.understood)
+            case "risk_raised" | "understood" as kind:
+                record[kind] = _plain(getattr(event, kind))
+                yield from _understood_lines(event.understood) if kind == "understood" else _risk_lines(event)
             case "identity":
                 record["identity"] = _plain(event.identity)
                 turns = count(len(event.identity.turns), "earlier turn")
@@ -127,6 +127,10 @@ def _understood_lines(understood: understanding.UnderstandResponse) -> Iterator[
     yield f"{how:10} {understood.text!r}"
     yield from (f"note       {note}" for note in understood.notes)
     yield from vote_lines(understood.record)
+
+
+def _risk_lines(event: pb.RespondResponse) -> Iterator[str]:
+    yield f"risk       {risk_line(event.risk_raised.risk)}"
 
 
 def _mood_lines(recalled: memory.RecallResponse) -> Iterator[str]:

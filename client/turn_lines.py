@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError
 
 from client.terminal import age, count, moment
 from client.votes import vote_summary
+from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import memory_pb2 as pb
 from e3rg.orchestrator.v1 import orchestrator_pb2 as orchestrator
 from e3rg.understanding.v1 import understanding_pb2 as understanding
@@ -72,3 +73,11 @@ def _vote(record: bytes) -> str:
     except DecodeError:
         return f"{len(record)} bytes that are no vote record"
     return vote_summary(understood.record)
+
+
+def risk_line(risk: common.Risk) -> str:
+    """Return how a risk is told to a person."""
+    kind = common.RiskKind.Name(risk.kind).removeprefix("RISK_KIND_").lower().replace("_", " ")
+    severity = common.RiskSeverity.Name(risk.severity).removeprefix("RISK_SEVERITY_").lower()
+    source = common.RiskSource.Name(risk.source).removeprefix("RISK_SOURCE_").lower()
+    return f"{kind}, {severity} (found by {source}, {risk.confidence:.0%})"

@@ -39,7 +39,7 @@ def spoken() -> Callable[[str], str]:
     ear = WhisperModel(".models/whisper-tiny-en", device="cpu", compute_type="int8", cpu_threads=1)
 
     def heard(text: str) -> str:
-        speech = joined(list(backend.speak(text, voice, Delivery("default", 0.0))))
+        speech = joined(list(backend.speak([text], voice, Delivery("default", 0.0))))
         segments, _ = ear.transcribe(resample(speech, backend.sample_rate_hz, 16_000), language="en", beam_size=1)
         return " ".join(segment.text.strip() for segment in segments)
 

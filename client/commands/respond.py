@@ -25,6 +25,12 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--person", type=text, default="", help="who the person is: what they said is recalled in all conversations"
     )
+    parser.add_argument(
+        "--country",
+        type=text,
+        default="",
+        help="country for help lines, as DE (default: the deployment's)",
+    )
     parser.add_argument("--keep-clips", action="store_true", help="keep the reply's speech and video with the turn")
     parser.add_argument(
         "--emotion", type=text, default="", help="what the avatar must feel; the policy decides without"
@@ -55,6 +61,7 @@ def respond(client: Client, options: argparse.Namespace) -> int:
         identity=options.identity,
         conversation=options.conversation,
         person=options.person,
+        country=options.country,
         keep_clips=options.keep_clips,
         reply_emotion=options.emotion,
         reply_intensity=options.intensity,

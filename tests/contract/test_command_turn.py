@@ -52,6 +52,23 @@ async def test_who_asks_is_sent_and_what_was_recalled_and_kept_is_told(
     assert record["recalled"]["hits"][0]["turn"]["user_text"] == "I have a cat."
 
 
+async def test_a_risk_is_told_and_the_country_is_sent(run: Run, door: FakeDoor, tmp_path: Path) -> None:
+    risk = common.Risk(
+        kind=common.RISK_KIND_SELF_HARM,
+        severity=common.RISK_SEVERITY_HIGH,
+        confidence=0.97,
+        source=common.RISK_SOURCE_CLASSIFIER,
+    )
+    door.events = [
+        pb.RespondResponse(risk_raised=pb.RiskRaised(risk=risk, id="r-1")),
+        pb.RespondResponse(done=pb.Done()),
+    ]
+    status, printed, _ = await run("respond", "--text", "Hi.", "--country", "DE", "--out", tmp_path)
+    assert (status, door.requests[0].header.country) == (0, "DE")
+    assert printed.splitlines()[0] == "risk       self harm, high (found by classifier, 97%)"
+    assert json.loads((tmp_path / "reply.json").read_text("utf-8"))["risk_raised"]["id"] == "r-1"
+
+
 async def test_a_tester_names_variants_of_the_stages(run: Run, door: FakeDoor, tmp_path: Path) -> None:
     door.events = [pb.RespondResponse(done=pb.Done())]
     words = ["respond", "--text", "Hi.", "--out", tmp_path]

@@ -166,7 +166,7 @@ METHODS = [(service, method) for service in SERVICES for method in service.metho
 
 
 def test_what_only_turns_do_is_for_the_services_within() -> None:
-    assert {"Recall", "Remember", "PutClip", "PutTimings", "GetDerived", "PutDerived"} == IN_TURNS
+    assert {"Recall", "Remember", "PutClip", "PutTimings", "RaiseRisk", "GetDerived", "PutDerived"} == IN_TURNS
     assert {"PutScores", "SummarizeUsers"} == WITHIN - IN_TURNS
 
 

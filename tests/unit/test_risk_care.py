@@ -44,7 +44,7 @@ def test_no_reply_cheers_promises_judges_or_claims(name: str) -> None:
         assert not pattern.search(text), pattern.search(text)
 
 
-@pytest.mark.parametrize("name", [name for name in GROUPS if ".high.self" in name or ".high.other" in name])
+@pytest.mark.parametrize("name", [name for name in GROUPS if re.search(r"\.high\.(self|other|done)", name)])
 def test_every_reply_to_an_emergency_says_whom_to_call_now(name: str) -> None:
     text = " ".join(GROUPS[name])
     assert "{emergency}" in text
@@ -122,19 +122,29 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "kind", "expected"),
     [
-        ("My brother took a whole bottle of pills", True),
-        ("She is unconscious and won't wake up", True),
-        ("I think my neighbour beats his children", True),
-        ("I want to die", False),
-        ("He hits me when he drinks", False),
-        ("I took my mother's pills", False),
-        ("my dad uses the belt on me", False),
+        ("My brother took a whole bottle of pills", Kind.SUICIDE, True),
+        ("She is unconscious and won't wake up", Kind.MEDICAL, True),
+        ("I think my neighbour beats his children", Kind.CHILD, True),
+        ("My colleague says he will shoot everyone", Kind.HARM_TO_OTHERS, True),
+        ("The rifle is clean and Monday will be a day they remember.", Kind.HARM_TO_OTHERS, False),
+        ("She won't see Monday", Kind.HARM_TO_OTHERS, False),
+        ("I want to die", Kind.SUICIDE, False),
+        ("He hits me when he drinks", Kind.VIOLENCE, False),
+        ("I took my mother's pills", Kind.SUICIDE, False),
+        ("my dad uses the belt on me", Kind.CHILD, False),
     ],
 )
-def test_who_is_in_danger(text: str, expected: bool) -> None:
-    assert is_about_another(text) == expected
+def test_who_is_in_danger(text: str, kind: Kind, expected: bool) -> None:
+    assert is_about_another(text, kind) == expected
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.CHILD])
+def test_what_was_done_is_answered_as_an_emergency(kind: Kind) -> None:
+    done = Heeded(Risk(kind, Severity.HIGH, 1.0, Source.EARLIER), is_new=True)
+    for seed in range(9):
+        assert "your local emergency number" in " ".join(CARE.reply(done, "I did it.", (), "", seed))
 
 
 @pytest.mark.parametrize(

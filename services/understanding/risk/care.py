@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
-from services.understanding.risk.domain import Heeded, Kind, Severity
+from services.understanding.risk.domain import Heeded, Kind, Severity, Source
 from services.understanding.risk.lines import HelpLines
 
 Reply = tuple[str, ...]
@@ -17,11 +17,16 @@ _FIRST = re.compile(
     r"|got a|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
 )
 _ANOTHER = re.compile(
-    r"\b(?:he|she|they|his|her|their|him|them|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
+    r"\b(?:he|she|his|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
     r"|(?:my|our|the|a) (?:\w+ )?(?:friend|brother|sister|mother|father|mum|mom|dad|son|daughter|husband|wife|partner"
     r"|boyfriend|girlfriend|roommate|flatmate|child|kid|boy|girl|baby|toddler|niece|nephew|cousin|uncle|aunt|grandm\w+"
     r"|grandf\w+|grandpa|gran|student|pupil|patient|boss))\b"
 )
+_REPORTED = re.compile(
+    r"\b(?:says?|said|told|tells|posts?|posted|writes|wrote|shows?|showed|threatens?|threatened|plans?|planned|wants|bought"
+    r"|buys|is (?:going|planning|buying|talking)|has (?:a|got) (?:list|gun|rifle|knife|plan))\b"
+)
+"""A threat that is told of somebody; without it, whoever is spoken of is the one who is threatened."""
 _HUMAN = re.compile(
     r"\bare you (?:a |an |really |actually |even )*(?:real(?: person)?|human(?: being)?|person|robot|bot|machine|ai"
     r"|program|computer|alive)\b|\b(?:am i|is this|i'm) (?:\w+ )?(?:talking|speaking|chatting) (?:to|with)"
@@ -56,7 +61,7 @@ class Care:
         """
         risk = heeded.risk
         group = self._replies[risk.kind][risk.severity.name.lower()]
-        replies = group["later"] if not heeded.is_new else group["other" if is_about_another(text) else "self"]
+        replies = group[_group(heeded, text)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
 
@@ -75,9 +80,19 @@ class Care:
         }
 
 
-def is_about_another(text: str) -> bool:
-    """Tell whether a message speaks of somebody else alone."""
+def _group(heeded: Heeded, text: str) -> str:
+    if not heeded.is_new:
+        return "later"
+    if heeded.risk.source is Source.EARLIER:
+        return "done"
+    return "other" if is_about_another(text, heeded.risk.kind) else "self"
+
+
+def is_about_another(text: str, kind: Kind) -> bool:
+    """Tell whether a message speaks of somebody else alone: in danger, or as the one who threatens."""
     plain = text.lower().replace("\u2019", "'")
+    if kind is Kind.HARM_TO_OTHERS and not _REPORTED.search(plain):
+        return False
     return bool(_ANOTHER.search(plain)) and not _FIRST.search(plain)
 
 

@@ -3,7 +3,11 @@
 LoRA (Hu et al., 2021) of rank 16 on every product of the upper layers of all-mpnet-base-v2, and a linear head on the
 mean of its tokens: one class of six kinds and none, and one of three severities. Needs `torch` and `transformers`:
 
-    python -m services.understanding.training.risk_adapter .models --hold 5 --threads 2
+    python -m services.understanding.training.risk_adapter .models --hold 8 --to first.npz
+    python -m services.understanding.training.risk_adapter .models --hold 8 --start first.npz --epochs 2 --rate 1.5e-4
+
+The first taught what danger is, before `stories.txt` was written and without `ordinary()`; the second, with both, what
+it is not. What was held out set the bars (`screen.Bars`).
 """
 
 import argparse
@@ -20,13 +24,14 @@ from torch import Tensor, nn
 from transformers import MPNetConfig, MPNetModel, PreTrainedTokenizerFast
 
 from services.understanding.risk.domain import Kind, Severity
-from services.understanding.training.risk_messages import Labelled, read
+from services.understanding.training.risk_messages import Labelled, ordinary, read
 
 TARGET = Path(__file__).parent.with_name("risk") / "classifier.npz"
 KINDS = ("none", *Kind)
 SEVERITIES = tuple(severity.name.lower() for severity in Severity)
 RANK, LAYERS_FROZEN = 16, 3
-BATCH, EPOCHS, RATE, HEAD_RATE, WARM_UP = 16, 6, 3e-4, 1e-3, 0.06
+BATCH, EPOCHS, RATE, WARM_UP = 16, 6, 3e-4, 0.06
+HEAD_RATE_FACTOR = 3
 SMOOTHING, SEVERITY_WEIGHT = 0.05, 0.3
 AS_SPOKEN_SHARE = 0.3
 """Of messages that are shown as a speech recogniser writes them, or somebody in a hurry."""
@@ -109,22 +114,29 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     return made["input_ids"], made["attention_mask"]
 
 
-def train(model: Classifier, tokenizer: Any, messages: Sequence[Labelled], held: Sequence[Labelled]) -> None:
+def train(
+    model: Classifier,
+    tokenizer: Any,
+    messages: Sequence[Labelled],
+    held: Sequence[Labelled],
+    epochs: int = EPOCHS,
+    rate: float = RATE,
+) -> None:
     """Train, and print after each epoch what is found of the messages that are held out."""
     chance = random.Random(0)
     groups: list[dict[str, Any]] = [
-        {"params": [part for lora in model.loras.values() for part in (lora.a, lora.b)], "lr": RATE}
+        {"params": [part for lora in model.loras.values() for part in (lora.a, lora.b)], "lr": rate}
     ]
-    groups.append({"params": list(model.head.parameters()), "lr": HEAD_RATE})
+    groups.append({"params": list(model.head.parameters()), "lr": rate * HEAD_RATE_FACTOR})
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
-    steps = EPOCHS * -(-len(messages) // BATCH)
+    steps = epochs * -(-len(messages) // BATCH)
     warm_up = max(1, int(WARM_UP * steps))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warm_up, max(0.0, (steps - step) / (steps - warm_up)))
     )
     of_kind = nn.CrossEntropyLoss(label_smoothing=SMOOTHING)
     of_severity = nn.CrossEntropyLoss(ignore_index=-1)
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         model.train()
         start_s, total = time.monotonic(), 0.0
         for part in batches(messages, chance):
@@ -141,7 +153,7 @@ def train(model: Classifier, tokenizer: Any, messages: Sequence[Labelled], held:
             optimizer.step()
             schedule.step()
             total += float(loss)
-        print(f"epoch {epoch + 1}: {time.monotonic() - start_s:.0f} s, loss {total / (steps / EPOCHS):.3f}", flush=True)
+        print(f"epoch {epoch + 1}: {time.monotonic() - start_s:.0f} s, loss {total / (steps / epochs):.3f}", flush=True)
         if held:
             report(model, tokenizer, held)
 
@@ -150,15 +162,9 @@ def train(model: Classifier, tokenizer: Any, messages: Sequence[Labelled], held:
 def report(model: Classifier, tokenizer: Any, held: Sequence[Labelled]) -> None:
     """Print, for bars of some shares of false alarms among look-alikes, what is found of plain and veiled messages."""
     model.eval()
-    risk = np.concatenate(
-        [
-            1
-            - model(*encode(tokenizer, [one.text for one in held[start : start + 64]]))[:, : len(KINDS)]
-            .softmax(1)[:, 0]
-            .numpy()
-            for start in range(0, len(held), 64)
-        ]
-    )
+    parts = [[one.text for one in held[start : start + 64]] for start in range(0, len(held), 64)]
+    logits = torch.cat([model(*encode(tokenizer, part)) for part in parts])
+    risk = 1 - logits[:, : len(KINDS)].softmax(1)[:, 0].numpy()
     forms = np.array([one.form for one in held])
     for false in (0.02, 0.05, 0.1):
         bar = float(np.quantile(risk[forms == "lookalike"], 1 - false))
@@ -174,6 +180,17 @@ def save(model: Classifier, path: Path) -> None:
     np.savez(path, **{name: tensor.detach().numpy().astype(np.float16) for name, tensor in tensors.items()})
 
 
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def load(model: Classifier, path: Path) -> None:
+    """Read what `save` wrote."""
+    with np.load(path) as saved:
+        tensors = {name: torch.from_numpy(saved[name].astype(np.float32)) for name in saved.files}
+    model.head.load_state_dict({name: tensors[f"head.{name}"] for name in ("weight", "bias")})
+    for name, lora in model.loras.items():
+        lora.a.copy_(tensors[f"{name}.a"])
+        lora.b.copy_(tensors[f"{name}.b"])
+
+
 def main() -> None:
     """Train on all messages, or hold every n-th out to see what is found of them."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -181,18 +198,23 @@ def main() -> None:
     parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--to", type=Path, default=TARGET)
+    parser.add_argument("--start", type=Path, help="adapter to go on from")
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
     folder = arguments.models_dir / "mpnet"
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="<pad>")
-    messages = read()
+    messages = read() + ordinary()
     held = messages[:: arguments.hold] if arguments.hold else []
     taught = [one for one in messages if one not in held]
     print(f"{len(taught)} messages, {len(held)} held out", flush=True)
     model = Classifier(folder)
-    train(model, tokenizer, taught, held)
+    if arguments.start:
+        load(model, arguments.start)
+    train(model, tokenizer, taught, held, arguments.epochs, arguments.rate)
     save(model, arguments.to)
 
 

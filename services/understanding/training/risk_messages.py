@@ -1,5 +1,6 @@
 """Messages that the risk screen is trained on; see `risk_messages/`."""
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from services.understanding.risk.domain import Kind
 
 FOLDER = Path(__file__).with_suffix("")
+SENTENCES = Path(__file__).parents[2] / "mllm"
 PAIRS = "pairs.txt"
 
 
@@ -41,6 +43,17 @@ def read(folder: Path = FOLDER) -> list[Labelled]:
         lines = [line for line in lines if line and not line.startswith("#")]
         found += _pairs(lines) if path.name == PAIRS else _grouped(path, lines)
     return found
+
+
+def ordinary() -> list[Labelled]:
+    """Return what users and the avatar say in this project's other training sets, nine tenths of it, as no risk."""
+    sets = tomllib.loads((SENTENCES / "training" / "sentences.toml").read_text("utf-8")).values()
+    store = tomllib.loads((SENTENCES / "exemplars.toml").read_text("utf-8"))
+    groups = [group for group in store.values() if isinstance(group, dict)]
+    texts = [text for texts in sets for text in texts][::2]
+    texts += [reply for group in groups for _, reply in group.get("pairs", ())]
+    texts += [reply for group in groups for reply in group.get("general", ())]
+    return [Labelled(text, "none", "everyday", "") for number, text in enumerate(texts) if number % 10]
 
 
 def _grouped(path: Path, lines: list[str]) -> Iterator[Labelled]:

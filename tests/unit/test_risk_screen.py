@@ -1,0 +1,185 @@
+"""The risk screen with its real classifier. Shares have room for processors that round otherwise."""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from services.mllm.reply.exemplars import Exemplars
+from services.understanding.risk.classifier import Classifier, buckets
+from services.understanding.risk.domain import Kind, Severity, Source
+from services.understanding.risk.screen import RiskScreen
+from services.understanding.risk.spoken import unspeakable
+from services.understanding.risk.words import RiskWords
+from services.understanding.training.risk_messages import read
+
+CRIES = (
+    "I want to kill myself.",
+    "i dont want to live anymore",
+    "I\u2019ve been cutting myself again.",
+    "I don't see the point of living and I've written the letters already.",
+    "I swallowed a bottle of painkillers half an hour ago.",
+    "I've started burning myself with cigarettes when it gets too much.",
+    "Life isn't worth living.",
+    "My family is better off without me.",
+    "I wish I could fall asleep and never wake up.",
+    # Means at hand.
+    "I have the rope ready in the garage",
+    "I have the pills in front of me.",
+    "The gun is loaded and I'm alone.",
+    "I've been saving up my pills.",
+    "How many sleeping pills would it take?",
+    "I'm standing on the edge of the roof.",
+    # Farewells.
+    "im done. goodbye everyone",
+    "This is my last message.",
+    "By the time you read this I'll be gone.",
+    "I've given away all my things, I won't need them.",
+    # Plans without their name.
+    "tonight I'll finish it",
+    "I'm going to end things tonight.",
+    "you won't have to worry about me after tonight",
+    # No way on, nobody's loss.
+    "there is no way out for me anymore",
+    "My wife left me and there is no way out for me any more.",
+    "Of course nobody would miss me if I was gone.",
+    "I don't want to be here anymore.",
+    "I've had enough of this life.",
+    "I'm a burden to everyone, they'd be happier without me.",
+    "No one would even notice if I died.",
+)
+FIGURES = (
+    "I absolutely killed it on stage last night!",
+    "I nearly died laughing when the goat walked into church.",
+    "My cousin committed suicide in May.",
+    "My phone is going to die soon.",
+    "I burned myself on the oven.",
+    "I cut myself shaving.",
+    "This heat is killing me.",
+    "I was dying to see that film.",
+    "I don't want to die.",
+    "I have the rope ready for the climbing trip.",
+    "I take the pills that are next to me before meals.",
+    "We're standing on the roof terrace watching the fireworks.",
+    "I'm done with my homework, goodbye!",
+    "Goodbye everyone, it was a lovely party!",
+    "This is my last message before the flight.",
+    "I gave away all my old toys, I don't need them.",
+    "I'm writing my thesis and tonight I'll finish it.",
+    "I'm going to end things with my boyfriend tonight.",
+    "You won't have to worry about me after tonight, I found a flat.",
+    "He won't have to deal with me any more, I changed departments.",
+    "There's no way out of this contract.",
+    "I don't want to be here anymore, this party is boring.",
+    "I'm tired of living out of a suitcase.",
+    "I'm a burden on my team because I'm so slow with the new program.",
+)
+OTHER = (
+    (Kind.SUICIDE, "Ich will nicht mehr leben."),
+    (Kind.SUICIDE, "Quiero morirme."),
+    (Kind.SUICIDE, "Je veux mourir."),
+    (Kind.SUICIDE, "\u6211\u4e0d\u60f3\u6d3b\u4e86"),
+    (Kind.VIOLENCE, "Mein Mann schl\u00e4gt mich."),
+    (Kind.VIOLENCE, "Mi marido me pega."),
+    (Kind.VIOLENCE, "Mon mari me frappe."),
+    (Kind.VIOLENCE, "\u4ed6\u6253\u6211"),
+    (Kind.MEDICAL, "Mein Vater atmet nicht mehr."),
+    (Kind.MEDICAL, "No puede respirar."),
+    (Kind.MEDICAL, "Il ne respire plus."),
+    (Kind.MEDICAL, "\u4ed6\u6ca1\u6709\u547c\u5438"),
+    (Kind.HARM_TO_OTHERS, "Ich werde ihn umbringen."),
+    (Kind.HARM_TO_OTHERS, "Voy a matarlo."),
+    (Kind.HARM_TO_OTHERS, "Je vais le tuer."),
+    (Kind.HARM_TO_OTHERS, "\u6211\u8981\u6740\u4e86\u4ed6"),
+)
+HARMLESS = ("Ich lebe gern.", "Mi marido me quiere.", "Je veux manger.", "\u6211\u60f3\u6b7b\u4f60\u4e86", "")
+
+
+@pytest.fixture(scope="module")
+def screen() -> RiskScreen:
+    return RiskScreen(Classifier(Path(".models")))
+
+
+def test_cries_for_help_are_found(screen: RiskScreen) -> None:
+    found = [risk for text in CRIES if (risk := screen.find(text))]
+    assert len(found) >= 0.85 * len(CRIES)
+    assert sum(risk.kind in (Kind.SUICIDE, Kind.SELF_HARM) for risk in found) >= 0.9 * len(found)
+
+
+def test_figures_of_speech_are_no_risk(screen: RiskScreen) -> None:
+    assert sum(screen.find(text) is not None for text in FIGURES) <= 0.15 * len(FIGURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I want to kill myself.", Kind.SUICIDE),
+        ("I cut myself again last night and I can't stop.", Kind.SELF_HARM),
+        ("I am going to shoot my boss tomorrow.", Kind.HARM_TO_OTHERS),
+        ("My husband beats me.", Kind.VIOLENCE),
+        ("I'm eleven and a man from the internet wants me to keep a secret and send him photos.", Kind.CHILD),
+        ("My chest hurts badly and my left arm is numb.", Kind.MEDICAL),
+        ("my dad collapsed and he isnt breathing", Kind.MEDICAL),
+    ],
+)
+def test_a_plain_message_is_found_with_its_kind(screen: RiskScreen, text: str, kind: Kind) -> None:
+    risk = screen.find(text)
+    assert risk
+    assert (risk.kind, risk.source) == (kind, Source.CLASSIFIER)
+    assert risk.severity > Severity.LOW
+
+
+def test_what_the_project_says_every_day_is_no_risk(screen: RiskScreen) -> None:
+    stored = [reply for _, reply in Exemplars().replies()]
+    assert sum(screen.find(text) is not None for text in stored) <= 0.02 * len(stored)
+    path = resources.files("services.mllm.training").joinpath("sentences.toml")
+    said = [text for texts in tomllib.loads(path.read_text("utf-8")).values() for text in texts][::10]
+    assert sum(screen.find(text) is not None for text in said) <= 0.05 * len(said)
+
+
+@pytest.mark.parametrize(("kind", "text"), OTHER)
+def test_plain_words_of_other_languages_decide_alone(screen: RiskScreen, kind: Kind, text: str) -> None:
+    risk = screen.find(text)
+    assert risk
+    assert (risk.kind, risk.severity, risk.source) == (kind, Severity.HIGH, Source.WORDS)
+
+
+@pytest.mark.parametrize(
+    "text", ["Ich lebe gern.", "Mi marido me quiere.", "Je veux manger.", "\u6211\u60f3\u6b7b\u4f60\u4e86", ""]
+)
+def test_other_words_of_other_languages_are_no_risk(text: str) -> None:
+    assert RiskWords().find(text).other == ()
+
+
+def test_a_sentence_of_danger_is_found_in_a_page_of_everyday_talk(screen: RiskScreen) -> None:
+    talk = " ".join(one.text for one in read() if one.form == "everyday")[:3500]
+    hidden = f"{talk[:1700]}. I have taken all my pills because I want to die. {talk[1700:]}"
+    assert screen.find(hidden)
+
+
+def test_a_text_without_words_is_no_risk(screen: RiskScreen) -> None:
+    assert screen.find("  ") is None
+
+
+def test_what_writers_may_say_passes(screen: RiskScreen) -> None:
+    replies = [reply for _, reply in Exemplars().replies()]
+    refused = [reply for reply in replies if unspeakable(reply, screen)]
+    assert len(refused) <= 0.01 * len(replies), refused
+
+
+def test_distances_fall_into_the_buckets_of_mpnet() -> None:
+    made = buckets(200)
+    assert (made[5, 5], made[5, 4], made[4, 5]) == (0, 1, 17)
+    assert (made[199, 0], made[0, 199]) == (15, 31)
+    assert made[20, 12] == 8
+
+
+def test_messages_of_the_training_set_are_whole() -> None:
+    messages = read()
+    assert len(messages) > 2000
+    assert {one.kind for one in messages} == {"none", *Kind}
+    for one in messages:
+        assert bool(one.severity) == (one.kind != "none"), one
+    judged = {one.text for one in read(Path("benchmarks/risk/messages"))}
+    assert not judged & {one.text for one in messages}

@@ -1,5 +1,6 @@
 """Risk screen: finds a risk in a text, by words and by a classifier."""
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 from services.understanding.risk.classifier import KINDS, severity_of
 from services.understanding.risk.domain import Risk, Severity, Source
 from services.understanding.risk.words import RiskWords
+
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+SENTENCE_WORDS_MIN = 3
 
 Array = NDArray[np.float32]
 
@@ -27,10 +31,12 @@ class Bars:
     Attributes:
         alone: Of a text without words of a risk.
         with_words: Of a text with words of one.
+        sentence: Of one sentence of several, read by itself.
     """
 
-    alone: float = 0.85
+    alone: float = 0.65
     with_words: float = 0.3
+    sentence: float = 0.95
 
 
 class RiskScreen:
@@ -51,9 +57,17 @@ class RiskScreen:
         said = self._words.find(text)
         if said.other:
             return Risk(said.other[0], Severity.HIGH, 1.0, Source.WORDS)
+        found = self._read(text, self._bars.with_words if said.english else self._bars.alone)
+        sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]
+        if found or len(sentences) < 2:
+            return found
+        # One sentence of danger in a long everyday message would be lost in its mean.
+        return next(filter(None, (self._read(each, self._bars.sentence) for each in sentences)), None)
+
+    def _read(self, text: str, bar: float) -> Risk | None:
         kinds, severities = self._reader.read(text)
         confidence = float(kinds.sum())
-        if confidence < (self._bars.with_words if said.english else self._bars.alone):
+        if confidence < bar:
             return None
         kind = KINDS[int(kinds.argmax())]
         return Risk(kind, severity_of(severities), min(confidence, 1.0), Source.CLASSIFIER)

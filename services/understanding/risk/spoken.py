@@ -31,6 +31,9 @@ URGES = re.compile(
     re.IGNORECASE,
 )
 
+SURE = 0.97
+"""Confidence from which a sentence of a writer reads as danger: a wrong alarm would end a good reply."""
+
 
 def unspeakable(sentence: str, screen: RiskScreen) -> str:
     """Return why a sentence of a writer may not be said; empty when it may.
@@ -49,4 +52,4 @@ def unspeakable(sentence: str, screen: RiskScreen) -> str:
         if pattern.search(plain):
             return why
     found = screen.find(plain)
-    return "speaks of danger" if found and found.severity is Severity.HIGH and found.confidence > 0.9 else ""
+    return "speaks of danger" if found and found.severity is Severity.HIGH and found.confidence > SURE else ""

@@ -27,7 +27,7 @@ class SeaweedFs(ObjectStore):
         return [
             *(str(PROGRAM), "-logtostderr=true", "mini", f"-dir={self.data}"),
             *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", *ports, *sockets),
-            # Each bucket takes volumes of its own; by itself it allows as many as would fit when full, which they never are.
+            # Each bucket takes volumes of its own. By default as many are allowed as would fit when full.
             "-volume.max=100000",
             *("-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"),
             *("-s3.autoCreateBucket=false", "-s3.allowDeleteBucketNotEmpty=false", "-master.telemetry=false"),

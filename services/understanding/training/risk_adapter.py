@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ class Lora(nn.Module):  # type: ignore[misc]  # no types without torch
 class Classifier(nn.Module):  # type: ignore[misc]
     """The encoder with its adapter and head."""
 
-    def __init__(self, model_dir: Path) -> None:
+    def __init__(self, model_dir: Path, outputs: int = len(KINDS) + len(SEVERITIES)) -> None:
         super().__init__()
         weights = MPNetModel.from_pretrained(model_dir, config=CONFIG, add_pooling_layer=False)
         self.encoder = weights.requires_grad_(False)
@@ -71,10 +71,10 @@ class Classifier(nn.Module):  # type: ignore[misc]
                 lora = Lora(getattr(owner, name))
                 setattr(owner, name, lora)
                 self.loras[f"{number}.{part}"] = lora
-        self.head = nn.Linear(CONFIG.hidden_size, len(KINDS) + len(SEVERITIES))
+        self.head = nn.Linear(CONFIG.hidden_size, outputs)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Return logits (n, 10) of texts (n, t)."""
+        """Return logits (n, outputs) of texts (n, t)."""
         states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         result: Tensor = self.head(nn.functional.dropout(mean, 0.1, self.training))
@@ -100,7 +100,18 @@ def as_spoken(text: str, chance: random.Random) -> str:
     return " ".join(plain) or text
 
 
-def batches(messages: Sequence[Labelled], chance: random.Random) -> Iterator[list[Labelled]]:
+class Text(Protocol):
+    """A message to learn from."""
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+
+
+Message = TypeVar("Message", bound=Text)
+
+
+def batches(messages: Sequence[Message], chance: random.Random) -> Iterator[list[Message]]:
     """Yield the messages in an order by chance, batches of like length together."""
     order = sorted(messages, key=lambda each: len(each.text) + chance.random() * 40)
     parts = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]

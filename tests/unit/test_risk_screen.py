@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from services.mllm.reply.exemplars import Exemplars
-from services.understanding.risk.classifier import Classifier, buckets
+from services.understanding.mpnet import buckets
+from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.domain import Kind, Severity, Source
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable

@@ -99,7 +99,7 @@ def train(model: Classifier, tokenizer: Any, taught: Sequence[Labelled], held: S
             nn.utils.clip_grad_norm_([*loras, *model.head.parameters()], 1.0)
             optimizer.step()
             schedule.step()
-            total += float(loss)
+            total += float(loss.detach())
         print(f"epoch {epoch + 1}: {time.monotonic() - start_s:.0f} s, loss {total / (steps / epochs):.3f}", flush=True)
         if held:
             report(model, tokenizer, held)
@@ -118,6 +118,8 @@ def report(model: Classifier, tokenizer: Any, held: Sequence[Labelled]) -> None:
     ways = [topic.valence for topic in TOPICS]
     for bar in (0.0, 0.3, 0.5, 0.7):
         rows = [row for row in range(len(held)) if told[row] >= 0 and sure[row] >= bar]
+        if not rows:
+            continue
         pairs = [(int(found[row]), int(told[row])) for row in rows]
         right = sum(a == b for a, b in pairs) / len(pairs)
         act = sum(acts[a] == acts[b] for a, b in pairs) / len(pairs)

@@ -1,9 +1,9 @@
-"""Write the graph of the risk classifier, `services/understanding/risk/classifier.onnx`; it holds no weights.
+"""Write the graph of the text encoder, `services/understanding/mpnet.onnx`; it holds no weights.
 
 MPNet (Song et al., 2020) in eight bits: every product with a weight is one of integers, with a scale for each block of
-activations and of weights. `Classifier` fills the weights in when it is loaded. Needs the package `onnx`:
+activations and of weights. `Encoder` fills the weights in when it is loaded. Needs the package `onnx`:
 
-    python -m services.understanding.training.risk_graph
+    python -m services.understanding.training.mpnet_graph
 """
 
 from pathlib import Path
@@ -14,12 +14,11 @@ from onnx import TensorProto, helper
 
 LAYERS, HEADS, WIDTH, INNER = 12, 12, 768, 3072
 EPSILON = 1e-5
-CLASSES = 10
 BLOCK = 32
 """Inputs that share a scale, of weights and of activations: MPNet has a few far larger than the rest."""
 ACCURACY_LEVEL = 4
 """Of MatMulNBits: activations are rounded to eight bits too."""
-GRAPH = Path(__file__).parent.with_name("risk") / "classifier.onnx"
+GRAPH = Path(__file__).parent.with_name("mpnet.onnx")
 
 
 class Writer:
@@ -73,7 +72,7 @@ class Writer:
 
 
 def build() -> onnx.ModelProto:
-    """Return the graph: embedded tokens (n, 768) and the bias of their distances (12, n, n) in, 10 logits out."""
+    """Return the graph: embedded tokens (n, 768) and the bias of their distances (12, n, n) in, the mean of its states (768) out."""
     out = Writer()
     heads = out.constant("heads", np.array([0, HEADS, WIDTH // HEADS], np.int64))
     joined = out.constant("joined", np.array([0, WIDTH], np.int64))
@@ -90,16 +89,15 @@ def build() -> onnx.ModelProto:
         x = out.norm(out.node("Add", out.linear(flat, f"{layer}.o", WIDTH, WIDTH), x), f"{layer}.attention")
         wide = out.node("Gelu", out.linear(x, f"{layer}.up", WIDTH, INNER))
         x = out.norm(out.node("Add", out.linear(wide, f"{layer}.down", INNER, WIDTH), x), f"{layer}.output")
-    mean = out.node("ReduceMean", x, out.constant("first", np.array([0], np.int64)), keepdims=1)
-    scores = out.node("MatMul", mean, out.weight("head.weight", TensorProto.FLOAT, WIDTH, CLASSES))
-    out.nodes.append(helper.make_node("Add", [scores, out.weight("head.bias", TensorProto.FLOAT, CLASSES)], ["logits"]))
+    first = out.constant("first", np.array([0], np.int64))
+    out.nodes.append(helper.make_node("ReduceMean", [x, first], ["mean"], keepdims=0))
     number = TensorProto.FLOAT
     inputs = [
         helper.make_tensor_value_info("embedded", number, ["n", WIDTH]),
         helper.make_tensor_value_info("distance", number, [HEADS, "n", "n"]),
     ]
-    outputs = [helper.make_tensor_value_info("logits", number, [1, CLASSES])]
-    graph = helper.make_graph(out.nodes, "risk", inputs, outputs, out.weights)
+    outputs = [helper.make_tensor_value_info("mean", number, [WIDTH])]
+    graph = helper.make_graph(out.nodes, "mpnet", inputs, outputs, out.weights)
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)], ir_version=9
     )

@@ -182,6 +182,22 @@ class Example:
     similarity: float = 0.0
 
 
+class Act(StrEnum):
+    """What a message does."""
+
+    UNREAD = ""
+    TELLING = "telling"
+    FACT = "fact"
+    FAVOUR = "favour"
+    ADVICE = "advice"
+    SMALLTALK = "smalltalk"
+    ABOUT = "about"
+    COMPLAINT = "complaint"
+    THANKS = "thanks"
+    GOODBYE = "goodbye"
+    ANSWER = "answer"
+
+
 @dataclass(frozen=True)
 class MemoryUse:
     """What became of a memory: the sentence that refers to it, whether the model read it, or why it was not used."""
@@ -195,7 +211,8 @@ class MemoryUse:
 class ReplyRequest:
     """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is.
 
-    `memories` are in any order, of `examples` the nearest is first. `stop` may be set from any thread when nobody waits
+    `memories` are in any order, of `examples` the nearest is first. `replies` fit what the message is about, `reflections`
+    whatever is said with this feeling, the best first. `stop` may be set from any thread when nobody waits
     for the reply any more; the model then stops in mid-sentence.
     """
 
@@ -206,6 +223,9 @@ class ReplyRequest:
     seed: int = 0
     memories: tuple[Memory, ...] = ()
     examples: tuple[Example, ...] = ()
+    act: Act = Act.UNREAD
+    replies: tuple[str, ...] = ()
+    reflections: tuple[str, ...] = ()
     stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
 

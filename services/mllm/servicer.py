@@ -17,6 +17,7 @@ from services.common.inference import InferenceQueue
 from services.common.media import CHUNK_BYTES_MAX, Collector, float_of_pcm
 from services.mllm.domain import (
     AUDIO_RATE_HZ,
+    Act,
     Answer,
     Backend,
     Example,
@@ -44,6 +45,7 @@ MEMORIES_MAX = 8
 EXAMPLES_MAX = 8
 EXAMPLE_CHARS_MAX = 1000
 """Of each side of an example."""
+REPLIES_MAX = 16
 ROUNDING = 1e-3
 """By which a cosine may be above 1."""
 
@@ -168,6 +170,9 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             seed=request.seed,
             memories=self._to_memories(request.memories),
             examples=self._to_examples(request.examples),
+            act=_to_act(request.act),
+            replies=_to_replies(request.replies, "replies"),
+            reflections=_to_replies(request.reflections, "reflections"),
         )
 
     def _to_memories(self, memories: Sequence[pb.Memory]) -> tuple[Memory, ...]:
@@ -304,3 +309,18 @@ def _to_response(answer: Answer, card: common.ModelCard) -> pb.PredictEmotionRes
         answer=prediction.answer[:ANSWER_CHARS_MAX],
         card=card,
     )
+
+
+def _to_act(act: pb.Act) -> Act:
+    if act not in pb.Act.values():
+        raise InvalidRequest("act", f"{act}; use one of: {', '.join(pb.Act.keys())}")
+    return Act("" if act == pb.ACT_UNSPECIFIED else pb.Act.Name(act).removeprefix("ACT_").lower())
+
+
+def _to_replies(replies: Sequence[str], field: str) -> tuple[str, ...]:
+    if len(replies) > REPLIES_MAX:
+        raise InvalidRequest(field, f"{len(replies)} of them; send at most {REPLIES_MAX}")
+    for place, reply in enumerate(replies):
+        if not 0 < len(reply.strip()) <= len(reply) <= EXAMPLE_CHARS_MAX:
+            raise InvalidRequest(f"{field}[{place}]", f"{len(reply)} characters; send 1 to {EXAMPLE_CHARS_MAX}")
+    return tuple(replies)

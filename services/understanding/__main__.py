@@ -22,6 +22,10 @@ from services.understanding.rules import rule_of
 from services.understanding.screening import Screening
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.settings import UnderstandingSettings
+from services.understanding.topics import store
+from services.understanding.topics.offers import Topics
+from services.understanding.topics.reader import TopicReader
+from services.understanding.topics.replies import StoredReplies
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
 
 SERVICE = understanding_pb2.DESCRIPTOR.services_by_name["UnderstandingService"].full_name
@@ -57,6 +61,10 @@ async def main(started: asyncio.Event) -> None:
         # Loaded here, as a service without a working screen must not take a call.
         screening = Screening(RiskScreen(await asyncio.to_thread(Classifier, settings.models_dir)))
         stack.callback(screening.close)
+        known = store.read()
+        reader = await asyncio.to_thread(TopicReader, settings.models_dir, known)
+        topics = Topics(reader, StoredReplies(known), wheel)
+        stack.callback(topics.close)
         servicer = UnderstandingServicer(
             panel=panel,
             variants=Variants(live, voters),
@@ -65,6 +73,7 @@ async def main(started: asyncio.Event) -> None:
             history_turns_max=settings.history_turns_max,
             screening=screening,
             care=Care(HelpLines(settings.help_lines, settings.help_country)),
+            topics=topics,
         )
         running = await stack.enter_async_context(server.running(SERVICE, "understanding", settings))
         add = understanding_pb2_grpc.add_UnderstandingServiceServicer_to_server

@@ -12,6 +12,7 @@ from services.understanding.risk.care import Care, asks_for_a_human
 from services.understanding.risk.lines import check_country
 from services.understanding.risk.messages import to_heeded
 from services.understanding.screening import Screening
+from services.understanding.topics.offers import Topics
 from services.understanding.voters import MllmVoter
 
 RISK, PROGRAM, UNSAFE = "risk", "program", "unsafe"
@@ -29,10 +30,11 @@ class Replies:
         choose: Returns the client of a variant of the writer, by the version of the table that it is from.
         screening: Checks what the writer writes.
         care: Stored replies to a risk.
+        topics: Reads what a message does and is about, and offers replies to it.
     """
 
-    def __init__(self, choose: ChooseWriter, screening: Screening, care: Care) -> None:
-        self._choose, self._screening, self._care = choose, screening, care
+    def __init__(self, choose: ChooseWriter, screening: Screening, care: Care, topics: Topics) -> None:
+        self._choose, self._screening, self._care, self._topics = choose, screening, care, topics
 
     async def write(self, request: pb.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield the sentences of a reply, its record last.
@@ -65,12 +67,14 @@ class Replies:
     async def _checked(self, writer: MllmVoter, order: mllm.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield what a writer writes, up to a sentence that may not be said."""
         told, withheld = await self._without_risks(order)
+        offer = await self._topics.offer(order)
+        offer.fill(told)
         said = 0
         async with aclosing(writer.write_reply(told)) as parts:
             async for part in parts:
                 card = part.card if part.HasField("card") else None
                 if part.WhichOneof("part") != "sentence":
-                    yield pb.WriteReplyResponse(record=_with_withheld(part.record, withheld), card=card)
+                    yield pb.WriteReplyResponse(record=offer.stamped(_with_withheld(part.record, withheld)), card=card)
                     continue
                 if reason := await self._screening.unspeakable(part.sentence):
                     if not said:
@@ -82,10 +86,8 @@ class Replies:
                 yield pb.WriteReplyResponse(sentence=part.sentence, card=card)
 
     async def _without_risks(self, order: mllm.WriteReplyRequest) -> tuple[mllm.WriteReplyRequest, list[bool]]:
-        """Return an order without memories that speak of a risk, and which these are: no risk is brought up unasked."""
+        """Return a copy of an order without memories that speak of a risk, and which these are: no risk is brought up unasked."""
         withheld = [bool(await self._screening.find(memory.text)) for memory in order.memories]
-        if not any(withheld):
-            return order, withheld
         told = mllm.WriteReplyRequest()
         told.CopyFrom(order)
         del told.memories[:]

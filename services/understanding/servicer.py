@@ -26,6 +26,7 @@ from services.understanding.risk.messages import to_earlier, to_message
 from services.understanding.risk.state import heeded
 from services.understanding.screening import Screening, of_voters
 from services.understanding.shadows import Shadows
+from services.understanding.topics.offers import Topics
 from services.understanding.variants import Named, Variants, stage_of
 from services.understanding.voters import Answer, Message, MllmVoter
 
@@ -60,6 +61,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         history_turns_max: Turns before the message that the voters get.
         screening: The risk screen.
         care: Replies to a risk.
+        topics: Replies to what a message is about.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         history_turns_max: int,
         screening: Screening,
         care: Care,
+        topics: Topics,
     ) -> None:
         self._panel = panel
         self._variants = variants
@@ -81,7 +84,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         self._history_turns_max = history_turns_max
         self._orders = OrderFinder(wheel)
         self._screening = screening
-        self._replies = Replies(variants.writer, screening, care)
+        self._replies = Replies(variants.writer, screening, care, topics)
 
     async def GetPanel(self, request: pb.GetPanelRequest, context: Any) -> pb.GetPanelResponse:
         clients, table = self._variants.clients, self._variants.table

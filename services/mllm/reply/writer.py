@@ -71,7 +71,7 @@ class ReplyWriter:
     def _reply(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
         situation = situation_of(request, self._wheel)
         vector = self._embedder.embed([request.message.text])[0]
-        talk = small_talk(request.message.text, situation.context, situation.name)
+        talk = "" if request.act else small_talk(request.message.text, situation.context, situation.name)
         if talk:
             replies = self._exemplars.general[talk]
             fresh = [reply for reply in replies if reply not in situation.earlier] or replies
@@ -83,6 +83,12 @@ class ReplyWriter:
         if recalled.sentence:
             yield ReplySentence(recalled.sentence)
             situation = replace(situation, said=(recalled.sentence,))
+        if request.replies:
+            own = self._example(request, situation)
+            yield from map(ReplySentence, own or sentences(request.replies[0]))
+            reason = "a stored reply fits what the message is about"
+            yield ReplyRecord(DEGRADED, 0, (reason,), 0, 0, recalled.uses, int(bool(own)))
+            return
         rejected: list[str] = []
         prompt = self._prompt.text(request)
         unread = max(0, len(request.message.history) - HISTORY_TURNS_MAX)
@@ -154,13 +160,12 @@ class ReplyWriter:
 
         The examples of the request come first; returns whether it is one of these.
         """
+        if own := self._example(request, situation):
+            return own, True
+        if request.reflections:
+            return sentences(request.reflections[0]), False
         label = self._wheel.label(request.user_emotion)
-        kin = [one.name for one in self._wheel.labels.values() if one.coarse == label.coarse]
-        for example in request.examples:
-            reply = sentences(example.reply_text)
-            near = example.similarity >= SIMILARITY_MIN and example.user_emotion in kin
-            if near and passes(self._gate, reply, situation):
-                return reply, True
+        kin = self._kin(request)
         matches = self._exemplars.nearest(vector, kin)
         matches.sort(key=lambda match: -match.similarity - SAME_LABEL_BONUS * (match.exemplar.label == label.name))
         for match in matches[:8]:
@@ -168,3 +173,17 @@ class ReplyWriter:
             if match.similarity >= SIMILARITY_MIN and passes(self._gate, reply, situation):
                 return reply, False
         return general_reply(request, situation, self._exemplars, self._gate, self._wheel), False
+
+    def _example(self, request: ReplyRequest, situation: Situation) -> tuple[str, ...]:
+        """The reply of the request's example that is near enough and passes the gate; empty when none is."""
+        kin = self._kin(request)
+        for example in request.examples:
+            reply = sentences(example.reply_text)
+            near = example.similarity >= SIMILARITY_MIN and example.user_emotion in kin
+            if near and passes(self._gate, reply, situation):
+                return reply
+        return ()
+
+    def _kin(self, request: ReplyRequest) -> list[str]:
+        coarse = self._wheel.label(request.user_emotion).coarse
+        return [one.name for one in self._wheel.labels.values() if one.coarse == coarse]

@@ -1,8 +1,10 @@
 """Reads the topics: messages of each, to learn from, and replies that fit every such message.
 
-A file of `messages/` holds topics, each below a line `== name act valence`; `- ` begins a message, `> ` a reply.
+A file of `messages/` holds topics, each below a line `== name act valence`; `- ` begins a message, `> ` a reply. A topic
+without messages is never found: its replies reflect and ask when no other is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -48,7 +50,7 @@ def read(folder: Path = FOLDER) -> tuple[Topic, ...]:
     """Return all topics, in the order of their files.
 
     Raises:
-        ValueError: A line is neither a topic nor below one, or a topic lacks messages or replies; names the line.
+        ValueError: A line is neither a topic nor below one, or a topic lacks replies; names the line.
     """
     topics: list[tuple[str, list[str], list[str]]] = []
     for path in sorted(folder.glob("*.txt")):
@@ -63,8 +65,13 @@ def read(folder: Path = FOLDER) -> tuple[Topic, ...]:
     return tuple(_topic(header, messages, replies) for header, messages, replies in topics)
 
 
+def learned(topics: Sequence[Topic]) -> tuple[Topic, ...]:
+    """Return the topics that can be found, in the order of the reader's head."""
+    return tuple(topic for topic in topics if topic.messages)
+
+
 def _topic(header: str, messages: list[str], replies: list[str]) -> Topic:
     parts = header.split()
-    if len(parts) != 3 or not messages or not replies:
-        raise ValueError(f"topic {header!r} needs a name, an act and a valence, messages and replies")
+    if len(parts) != 3 or not replies:
+        raise ValueError(f"topic {header!r} needs a name, an act and a valence, and replies")
     return Topic(parts[0], Act(parts[1]), Valence(parts[2]), tuple(messages), tuple(replies))

@@ -183,12 +183,13 @@ def report(model: Classifier, tokenizer: Any, held: Sequence[Labelled]) -> None:
         print(f"  bar {bar:.3f}: " + ", ".join(f"{form} {share:.1%}" for form, share in shares.items()), flush=True)
 
 
-def save(model: Classifier, path: Path) -> None:
-    """Write adapter and head in half precision."""
+def save(model: Classifier, path: Path, **texts: str) -> None:
+    """Write adapter and head in half precision, and `texts` beside them."""
     tensors = {"head.weight": model.head.weight, "head.bias": model.head.bias}
     for name, lora in model.loras.items():
         tensors |= {f"{name}.a": lora.a, f"{name}.b": lora.b}
-    np.savez(path, **{name: tensor.detach().numpy().astype(np.float16) for name, tensor in tensors.items()})
+    arrays = {name: tensor.detach().numpy().astype(np.float16) for name, tensor in tensors.items()}
+    np.savez(path, **arrays, **{name: np.array(text) for name, text in texts.items()})
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

@@ -20,12 +20,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 import emotions
-from services.understanding.topics.store import Valence, read
+from services.understanding.topics.reader import digest_of_names
+from services.understanding.topics.store import Valence, learned, read
 from services.understanding.training.risk_adapter import Classifier, as_spoken, batches, encode, save
 from services.understanding.training.risk_messages import SENTENCES
 
 TARGET = Path(__file__).parent.with_name("topics") / "reader.npz"
-TOPICS = read()
+TOPICS = learned(read())
 NAMES = [topic.name for topic in TOPICS]
 VALENCES = list(Valence)
 LABELS = list(emotions.load().labels)
@@ -151,7 +152,7 @@ def main() -> None:
     print(f"{len(taught)} messages, {len(held)} held out", flush=True)
     model = Classifier(folder, sum(SIZES))
     train(model, tokenizer, taught, held, arguments.epochs)
-    save(model, arguments.to)
+    save(model, arguments.to, topics=digest_of_names(TOPICS))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,20 @@ class Level(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LEVEL_UNSPECIFIED: _ClassVar[Level]
     LEVEL_LABEL: _ClassVar[Level]
     LEVEL_CLASS: _ClassVar[Level]
+
+class Act(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACT_UNSPECIFIED: _ClassVar[Act]
+    ACT_TELLING: _ClassVar[Act]
+    ACT_FACT: _ClassVar[Act]
+    ACT_FAVOUR: _ClassVar[Act]
+    ACT_ADVICE: _ClassVar[Act]
+    ACT_SMALLTALK: _ClassVar[Act]
+    ACT_ABOUT: _ClassVar[Act]
+    ACT_COMPLAINT: _ClassVar[Act]
+    ACT_THANKS: _ClassVar[Act]
+    ACT_GOODBYE: _ClassVar[Act]
+    ACT_ANSWER: _ClassVar[Act]
 OPERATION_UNSPECIFIED: Operation
 OPERATION_PREDICT: Operation
 OPERATION_WRITE: Operation
@@ -26,6 +40,17 @@ OPERATION_TRANSCRIBE: Operation
 LEVEL_UNSPECIFIED: Level
 LEVEL_LABEL: Level
 LEVEL_CLASS: Level
+ACT_UNSPECIFIED: Act
+ACT_TELLING: Act
+ACT_FACT: Act
+ACT_FAVOUR: Act
+ACT_ADVICE: Act
+ACT_SMALLTALK: Act
+ACT_ABOUT: Act
+ACT_COMPLAINT: Act
+ACT_THANKS: Act
+ACT_GOODBYE: Act
+ACT_ANSWER: Act
 
 class GetModelRequest(_message.Message):
     __slots__ = ()
@@ -170,7 +195,7 @@ class Example(_message.Message):
     def __init__(self, user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., similarity: _Optional[float] = ...) -> None: ...
 
 class WriteReplyRequest(_message.Message):
-    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed", "memories", "examples")
+    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed", "memories", "examples", "act", "replies", "reflections")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +204,9 @@ class WriteReplyRequest(_message.Message):
     SEED_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    ACT_FIELD_NUMBER: _ClassVar[int]
+    REPLIES_FIELD_NUMBER: _ClassVar[int]
+    REFLECTIONS_FIELD_NUMBER: _ClassVar[int]
     text: str
     history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
     user_emotion: _common_pb2.Emotion
@@ -187,7 +215,10 @@ class WriteReplyRequest(_message.Message):
     seed: int
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     examples: _containers.RepeatedCompositeFieldContainer[Example]
-    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ...) -> None: ...
+    act: Act
+    replies: _containers.RepeatedScalarFieldContainer[str]
+    reflections: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ..., act: _Optional[_Union[Act, str]] = ..., replies: _Optional[_Iterable[str]] = ..., reflections: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MemoryUse(_message.Message):
     __slots__ = ("sentence", "read", "unused")
@@ -200,7 +231,7 @@ class MemoryUse(_message.Message):
     def __init__(self, sentence: _Optional[str] = ..., read: bool = ..., unused: _Optional[str] = ...) -> None: ...
 
 class ReplyRecord(_message.Message):
-    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories", "examples_used", "card")
+    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories", "examples_used", "card", "act", "topic")
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +240,8 @@ class ReplyRecord(_message.Message):
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_USED_FIELD_NUMBER: _ClassVar[int]
     CARD_FIELD_NUMBER: _ClassVar[int]
+    ACT_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     degraded: str
     candidates: int
     rejected: _containers.RepeatedScalarFieldContainer[str]
@@ -217,7 +250,9 @@ class ReplyRecord(_message.Message):
     memories: _containers.RepeatedCompositeFieldContainer[MemoryUse]
     examples_used: int
     card: _common_pb2.ModelCard
-    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ...) -> None: ...
+    act: Act
+    topic: str
+    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., act: _Optional[_Union[Act, str]] = ..., topic: _Optional[str] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
     __slots__ = ("sentence", "record", "card")

@@ -1,0 +1,79 @@
+"""Offers a writer replies that fit what a message does and is about."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.mllm.v1 import mllm_pb2 as mllm
+from emotions import Wheel
+from services.understanding.topics.reader import Reading
+from services.understanding.topics.replies import StoredReplies
+
+WORKERS = 2
+OFFERED_MAX = 8
+
+
+class Reader(Protocol):
+    """Reads topics."""
+
+    def read(self, text: str, before: str = "") -> Reading:
+        """Return the reading of a text; `before` is what the user said last."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a writer is told of a message, and the record of it."""
+
+    reading: Reading
+    replies: list[str]
+    reflections: list[str]
+
+    def fill(self, order: mllm.WriteReplyRequest) -> None:
+        """Write it into an order."""
+        order.act = _act(self.reading)
+        order.replies[:] = self.replies
+        order.reflections[:] = self.reflections
+
+    def stamped(self, record: mllm.ReplyRecord) -> mllm.ReplyRecord:
+        """Return a record that also tells act and topic."""
+        topic = self.reading.topic.name if self.replies else ""
+        result = mllm.ReplyRecord(act=_act(self.reading), topic=topic)
+        result.MergeFrom(record)
+        return result
+
+
+class Topics:
+    """Reads messages in threads of its own.
+
+    Args:
+        reader: The topic reader.
+        stored: The replies.
+        wheel: The emotion wheel.
+    """
+
+    def __init__(self, reader: Reader, stored: StoredReplies, wheel: Wheel) -> None:
+        self._reader, self._stored, self._wheel = reader, stored, wheel
+        self._threads = ThreadPoolExecutor(WORKERS, "topics")
+
+    async def offer(self, order: mllm.WriteReplyRequest) -> Offer:
+        """Return what the writer of an order is told."""
+        said = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_AVATAR]
+        told = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_USER]
+        before = told[-1] if told else ""
+        loop = asyncio.get_running_loop()
+        reading = await loop.run_in_executor(self._threads, self._reader.read, order.text, before)
+        label = order.user_emotion.label
+        felt = self._wheel.labels.get(label, self._wheel.labels["neutral"])
+        replies = self._stored.fitting(reading, said, order.seed)
+        reflections = self._stored.reflecting(reading, felt, said, order.seed)
+        return Offer(reading, replies[:OFFERED_MAX], reflections[:OFFERED_MAX])
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(cancel_futures=True)
+
+
+def _act(reading: Reading) -> mllm.Act:
+    return mllm.Act.Value(f"ACT_{reading.act.name}")

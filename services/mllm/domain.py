@@ -211,9 +211,9 @@ class MemoryUse:
 class ReplyRequest:
     """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is.
 
-    `memories` are in any order, of `examples` the nearest is first. `replies` fit what the message is about, `reflections`
-    whatever is said with this feeling, the best first. `stop` may be set from any thread when nobody waits
-    for the reply any more; the model then stops in mid-sentence.
+    `memories` are in any order, of `examples` the nearest is first. `replies` fit what the message is about,
+    `reflections` whatever is said with this feeling, the best first. `stop` may be set from any thread when nobody
+    waits for the reply any more; the model then stops in mid-sentence.
     """
 
     message: Message

@@ -86,7 +86,10 @@ class Replies:
                 yield pb.WriteReplyResponse(sentence=part.sentence, card=card)
 
     async def _without_risks(self, order: mllm.WriteReplyRequest) -> tuple[mllm.WriteReplyRequest, list[bool]]:
-        """Return a copy of an order without memories that speak of a risk, and which these are: no risk is brought up unasked."""
+        """Return a copy of an order without memories that speak of a risk, and which these are.
+
+        No risk is brought up unasked.
+        """
         withheld = [bool(await self._screening.find(memory.text)) for memory in order.memories]
         told = mllm.WriteReplyRequest()
         told.CopyFrom(order)

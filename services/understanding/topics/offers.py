@@ -10,9 +10,22 @@ from e3rg.mllm.v1 import mllm_pb2 as mllm
 from emotions import Wheel
 from services.understanding.topics.reader import Reading
 from services.understanding.topics.replies import StoredReplies
+from services.understanding.topics.store import Act
 
 WORKERS = 2
 OFFERED_MAX = 8
+ACTS = {
+    Act.TELLING: mllm.ACT_TELLING,
+    Act.FACT: mllm.ACT_FACT,
+    Act.FAVOUR: mllm.ACT_FAVOUR,
+    Act.ADVICE: mllm.ACT_ADVICE,
+    Act.SMALLTALK: mllm.ACT_SMALLTALK,
+    Act.ABOUT: mllm.ACT_ABOUT,
+    Act.COMPLAINT: mllm.ACT_COMPLAINT,
+    Act.THANKS: mllm.ACT_THANKS,
+    Act.GOODBYE: mllm.ACT_GOODBYE,
+    Act.ANSWER: mllm.ACT_ANSWER,
+}
 
 
 class Reader(Protocol):
@@ -32,14 +45,14 @@ class Offer:
 
     def fill(self, order: mllm.WriteReplyRequest) -> None:
         """Write it into an order."""
-        order.act = _act(self.reading)
+        order.act = ACTS[self.reading.act]
         order.replies[:] = self.replies
         order.reflections[:] = self.reflections
 
     def stamped(self, record: mllm.ReplyRecord) -> mllm.ReplyRecord:
         """Return a record that also tells act and topic."""
         topic = self.reading.topic.name if self.replies else ""
-        result = mllm.ReplyRecord(act=_act(self.reading), topic=topic)
+        result = mllm.ReplyRecord(act=ACTS[self.reading.act], topic=topic)
         result.MergeFrom(record)
         return result
 
@@ -73,7 +86,3 @@ class Topics:
     def close(self) -> None:
         """End the threads."""
         self._threads.shutdown(cancel_futures=True)
-
-
-def _act(reading: Reading) -> mllm.Act:
-    return mllm.Act.Value(f"ACT_{reading.act.name}")

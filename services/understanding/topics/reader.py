@@ -61,7 +61,7 @@ class TopicReader:
         self._acts = np.array([list(Act).index(topic.act) for topic in self._topics])
 
     def read(self, text: str, before: str = "") -> Reading:
-        """Return the reading of a text; `before` is what the user said last. Blocks for some 20 ms, twice that if short.
+        """Return the reading of a text; `before` is what the user said last. Blocks for some 20 ms, or 40 if short.
 
         An act is as likely as its topics together. Of a long text, the window that is surest of its topic counts.
         """
@@ -69,7 +69,7 @@ class TopicReader:
         telling = self._of_acts(topics)[list(Act).index(Act.TELLING)]
         if before and len(text.split()) <= SHORT_WORDS_MAX and telling > 1 - STANDS_ALONE:
             joined = self._probabilities(f"{before} {text}")
-            topics, valences = (topics + joined[0]) / 2, (valences + joined[1]) / 2
+            topics, valences = np.mean([topics, joined[0]], 0), np.mean([valences, joined[1]], 0)
         acts = self._of_acts(topics)
         act = int(acts.argmax())
         found = int(np.where(self._acts == act, topics, 0).argmax())

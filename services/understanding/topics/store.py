@@ -1,7 +1,7 @@
 """Reads the topics: messages of each, to learn from, and replies that fit every such message.
 
-A file of `messages/` holds topics, each below a line `== name act valence`; `- ` begins a message, `> ` a reply. A topic
-without messages is never found: its replies reflect and ask when no other is.
+A file of `messages/` holds topics, each below a line `== name act valence`; `- ` begins a message, `> ` a reply. A
+topic without messages is never found: its replies reflect and ask when no other is.
 """
 
 from collections.abc import Sequence
@@ -52,17 +52,17 @@ def read(folder: Path = FOLDER) -> tuple[Topic, ...]:
     Raises:
         ValueError: A line is neither a topic nor below one, or a topic lacks replies; names the line.
     """
-    topics: list[tuple[str, list[str], list[str]]] = []
+    topics: list[tuple[str, dict[str, list[str]]]] = []
     for path in sorted(folder.glob("*.txt")):
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             mark, _, rest = line.partition(" ")
             if mark == "==":
-                topics.append((rest, [], []))
+                topics.append((rest, {"-": [], ">": []}))
             elif mark in {"-", ">"} and topics:
-                topics[-1][1 if mark == "-" else 2].append(rest)
+                topics[-1][1][mark].append(rest)
             elif line:
                 raise ValueError(f"{path.name}, line {number}: {line!r} is no topic, message or reply")
-    return tuple(_topic(header, messages, replies) for header, messages, replies in topics)
+    return tuple(_topic(header, lines["-"], lines[">"]) for header, lines in topics)
 
 
 def learned(topics: Sequence[Topic]) -> tuple[Topic, ...]:

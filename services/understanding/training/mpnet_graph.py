@@ -72,7 +72,7 @@ class Writer:
 
 
 def build() -> onnx.ModelProto:
-    """Return the graph: embedded tokens (n, 768) and the bias of their distances (12, n, n) in, the mean of its states (768) out."""
+    """Return the graph: embedded tokens (n, 768) and the bias of their distances (12, n, n) in, the mean (768) out."""
     out = Writer()
     heads = out.constant("heads", np.array([0, HEADS, WIDTH // HEADS], np.int64))
     joined = out.constant("joined", np.array([0, WIDTH], np.int64))

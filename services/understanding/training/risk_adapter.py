@@ -188,8 +188,9 @@ def save(model: Classifier, path: Path, **texts: str) -> None:
     tensors = {"head.weight": model.head.weight, "head.bias": model.head.bias}
     for name, lora in model.loras.items():
         tensors |= {f"{name}.a": lora.a, f"{name}.b": lora.b}
-    arrays = {name: tensor.detach().numpy().astype(np.float16) for name, tensor in tensors.items()}
-    np.savez(path, **arrays, **{name: np.array(text) for name, text in texts.items()})
+    arrays: dict[str, Any] = {name: tensor.detach().numpy().astype(np.float16) for name, tensor in tensors.items()}
+    arrays |= {name: np.array(text) for name, text in texts.items()}
+    np.savez(path, **arrays)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

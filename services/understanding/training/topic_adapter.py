@@ -1,7 +1,7 @@
 """Train the adapter of the topic reader, `services/understanding/topics/reader.npz`.
 
-As `risk_adapter`, with a head of all topics, three valences and the labels of the emotion wheel: topics are learned from
-`topics/messages`, feelings from what the text voter learns from. Needs `torch` and `transformers`:
+As `risk_adapter`, with a head of all topics, three valences and the labels of the emotion wheel: topics are learned
+from `topics/messages`, feelings from what the text voter learns from. Needs `torch` and `transformers`:
 
     python -m services.understanding.training.topic_adapter .models --hold 5
 """

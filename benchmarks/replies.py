@@ -1,63 +1,108 @@
-"""Prints a reply to every message of `benchmarks/reply_messages.toml`, to be read and judged by a person.
+"""Asks a running stack to answer the messages of `reply_messages/`, and counts how readers judged the answers.
 
-    python benchmarks/replies.py [--seed 0]
+    python -m benchmarks.replies say 127.0.0.1:50051 anna open_1.txt open_conversations.txt > said.tsv
+    python -m benchmarks.replies count reply_messages/locked_*.tsv
 
-One line per message with the emotion, the reply, how it came about and the processor seconds to the first sentence
-and to the end; then what share fell back on a stored reply, and which rules refused how many candidates.
+`say` prints a line of tab-separated fields for each message: the message, the user's emotion, how the reply came about,
+the reply, and the seconds to its first sentence. In a file of conversations a blank line ends one. `count` prints what
+share of the replies each reader took for sayable, odd and harmful, and how often two readers agree. A reading is a line
+of the grade (s, o or h), the message and the reply; the rubric stands in `reply_messages/README.md`. The half called
+`locked` is for one look at the end.
 """
 
 import argparse
-import time
-import tomllib
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
-import emotions
-from services.mllm.backends import smollm2
-from services.mllm.domain import Message, Profile, ReplyRecord, ReplyRequest
+from client.client import Client
+from e3rg.orchestrator.v1 import orchestrator_pb2 as pb
 
-MESSAGES = Path(__file__).with_name("reply_messages.toml")
-PROFILE = Profile(name="Anna", age="young", gender="female", timbre="mid")
+FOLDER = Path(__file__).with_name("reply_messages")
+GRADES = {"s": "sayable", "o": "odd", "h": "harmful"}
+
+
+def conversations(path: Path) -> list[list[str]]:
+    """Return the conversations of a file; of a file of single messages each is one."""
+    parts = [part.splitlines() for part in path.read_text("utf-8").strip().split("\n\n")]
+    return parts if len(parts) > 1 else [[line] for line in parts[0]]
+
+
+def answered(client: Client, identity: str, texts: list[str], seed: int) -> Iterator[tuple[str, ...]]:
+    """Yield message, emotion, how, reply and seconds to the first sentence of each message of a conversation."""
+    conversation = f"replies-{uuid4().hex[:12]}" if len(texts) > 1 else ""
+    for text in texts:
+        header = pb.RespondHeader(
+            text=text, identity=identity, conversation=conversation, seed=seed, output=pb.OUTPUT_TEXT
+        )
+        said: list[str] = []
+        emotion, how, first_s = "", "", 0.0
+        for timed in client.respond(header):
+            event = timed.event
+            if event.HasField("understood"):
+                emotion = event.understood.emotion.label or "none"
+            elif event.HasField("text"):
+                first_s = first_s or timed.seconds
+                said.append(event.text.sentence)
+            elif event.HasField("done"):
+                how = how_of(event.done)
+        yield text, emotion, how, " ".join(said), f"{first_s:.2f}"
+
+
+def how_of(done: pb.Done) -> str:
+    """Return how a reply came about: what was stored of it, or that it was written, and the topic."""
+    record = done.record
+    return " ".join(filter(None, (record.degraded or "written", record.topic)))
+
+
+def say(arguments: argparse.Namespace) -> None:
+    """Print the answers to files of messages, and which replies of a conversation were said before in it."""
+    repeated = first = 0
+    with Client(arguments.address) as client:
+        for name in arguments.files:
+            for texts in conversations(FOLDER / name):
+                heard: list[str] = []
+                for row in answered(client, arguments.identity, texts, arguments.seed):
+                    print("\t".join(row), flush=True)
+                    repeated += row[3] in heard
+                    heard.append(row[3])
+                    first += 1
+    print(f"{first} replies, {repeated} said before in their conversation", file=sys.stderr)
+
+
+def count(arguments: argparse.Namespace) -> None:
+    """Print the table of readings."""
+    readings = []
+    for path in arguments.files:
+        rows = [line.split("\t") for line in path.read_text("utf-8").splitlines() if line]
+        readings.append({(message, reply): grade for grade, message, reply in rows})
+        total = Counter(readings[-1].values())
+        shares = ", ".join(f"{GRADES[grade]} {total[grade]} ({total[grade] / len(rows):.1%})" for grade in GRADES)
+        print(f"{path.name}: {len(rows)} replies: {shares}")
+    for one, other in zip(readings, readings[1:], strict=False):
+        both = one.keys() & other.keys()
+        if both:
+            agreed = sum(one[key] == other[key] for key in both)
+            print(f"of {len(both)} that two readers read, they agree on {agreed} ({agreed / len(both):.1%})")
 
 
 def main() -> None:
-    """Runs the benchmark."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rejected", action="store_true", help="also print what the gate refused")
+    commands = parser.add_subparsers(required=True)
+    saying = commands.add_parser("say")
+    saying.add_argument("address")
+    saying.add_argument("identity")
+    saying.add_argument("files", nargs="+")
+    saying.add_argument("--seed", type=int, default=0)
+    saying.set_defaults(run=say)
+    counting = commands.add_parser("count")
+    counting.add_argument("files", nargs="+", type=Path)
+    counting.set_defaults(run=count)
     arguments = parser.parse_args()
-    messages = tomllib.loads(MESSAGES.read_text("utf-8"))["messages"]
-    started = time.process_time()
-    backend = smollm2.create()
-    print(f"loaded and warm after {time.process_time() - started:.1f} s of processor time\n")
-    rules: Counter[str] = Counter()
-    firsts, wholes, degraded = [], [], 0
-    for label, text in messages:
-        reply_label = emotions.load().reply_to(label).label
-        request = ReplyRequest(Message(text=text), label, reply_label, PROFILE, seed=arguments.seed)
-        began, first, said, record = time.process_time(), 0.0, [], ReplyRecord()
-        for piece in backend.write(request):
-            if isinstance(piece, ReplyRecord):
-                record = piece
-                continue
-            first = first or time.process_time() - began
-            said.append(piece.text)
-        whole = time.process_time() - began
-        firsts.append(first)
-        wholes.append(whole)
-        degraded += bool(record.degraded)
-        rules.update(line.split(":")[0] for line in record.rejected)
-        print(
-            f"[{label}] {text}\n    {' '.join(said)}\n    {record.degraded or 'written'}  {first:.2f} s  {whole:.2f} s"
-        )
-        if arguments.rejected:
-            print("".join(f"        {line}\n" for line in record.rejected), end="")
-    backend.close()
-    count = len(messages)
-    print(f"\n{count} replies, {degraded} of them stored ones ({100 * degraded / count:.0f} %)")
-    print(f"first sentence: median {sorted(firsts)[count // 2]:.2f} s, worst {max(firsts):.2f} s")
-    print(f"whole reply:    median {sorted(wholes)[count // 2]:.2f} s, worst {max(wholes):.2f} s")
-    print("refused candidates: " + ", ".join(f"{rule} {times}" for rule, times in rules.most_common()))
+    arguments.run(arguments)
 
 
 if __name__ == "__main__":

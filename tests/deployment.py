@@ -61,6 +61,7 @@ from tests.fake_voters import FakeLead, FakeVoter
 from tests.samples import png, wav
 from tests.serving import Served, serving
 from tests.support.risk import ToldReader, screening
+from tests.support.topics import ToldTopics, topics
 
 ALL_USES = ("animate_face", "clone_voice", "infer_emotion", "keep_turns")
 PORTRAIT, VOICE = png(), wav()
@@ -84,6 +85,7 @@ class Cast:
     """Serves another memory in place of the fake."""
     wheels: Mapping[str, Wheel] = field(default_factory=dict)
     risk_reader: ToldReader = field(default_factory=ToldReader)
+    topic_reader: ToldTopics = field(default_factory=ToldTopics)
     help_lines: HelpLines = field(default_factory=HelpLines)
     webhook: Webhook | None = None
     quorum: int = 1
@@ -208,6 +210,8 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
         await live.known()
         screener = screening(cast.risk_reader)
         stack.callback(screener.close)
+        topic_offers = topics(cast.topic_reader)
+        stack.callback(topic_offers.close)
         servicer = UnderstandingServicer(
             panel=Panel(
                 [seats.default(name) for name in voters],
@@ -223,6 +227,7 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
             history_turns_max=cast.history_turns_max,
             screening=screener,
             care=Care(cast.help_lines),
+            topics=topic_offers,
         )
         async with serving(
             "e3rg.understanding.v1.UnderstandingService",

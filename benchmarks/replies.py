@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
@@ -81,7 +82,7 @@ def count(arguments: argparse.Namespace) -> None:
         total = Counter(readings[-1].values())
         shares = ", ".join(f"{GRADES[grade]} {total[grade]} ({total[grade] / len(rows):.1%})" for grade in GRADES)
         print(f"{path.name}: {len(rows)} replies: {shares}")
-    for one, other in zip(readings, readings[1:], strict=False):
+    for one, other in pairwise(readings):
         both = one.keys() & other.keys()
         if both:
             agreed = sum(one[key] == other[key] for key in both)

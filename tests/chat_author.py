@@ -15,7 +15,7 @@ from tests.fake_chat_models import FakeChatModel
 
 STORE = Exemplars()
 LANGUAGES = LanguageReader()
-PROMPT = ReplyChatPrompt.load("reply-chat-3")
+PROMPT = ReplyChatPrompt.load("reply-chat-4")
 PROFILE = Profile(name="Anna", age="young", gender="female", timbre="mid")
 MESSAGE = Message(text="I lost my job last week and nobody has called me since.")
 REQUEST = ReplyRequest(MESSAGE, "lonely", "caring", PROFILE, seed=7)

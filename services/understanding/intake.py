@@ -9,6 +9,7 @@ from services.common.images import encode_jpeg
 from services.common.inference import InferenceQueue
 from services.common.media import pcm_of_float
 from services.understanding.media import Limits, Media, read_audio, read_video
+from services.understanding.spelling import spelled
 from services.understanding.voters import MllmVoter
 
 NO_SPEECH_MAX = 0.6
@@ -76,7 +77,7 @@ class Intake:
             ServiceError: The transcriber cannot be reached, or failed.
         """
         if text.strip():
-            return Words(text.strip(), transcribed=False)
+            return Words(spelled(text.strip()), transcribed=False)
         if not received.audio:
             problem, remedy = "it has no sound, so there are no words to answer", "add text or an audio file"
             raise InvalidRequest("video", f"{problem}; {_remedy(received, remedy)}")

@@ -12,6 +12,7 @@ from services.understanding.risk.care import Care, asks_for_a_human
 from services.understanding.risk.lines import check_country
 from services.understanding.risk.messages import to_heeded
 from services.understanding.screening import Screening
+from services.understanding.spelling import spelled
 from services.understanding.topics.offers import Topics
 from services.understanding.voters import MllmVoter
 
@@ -46,6 +47,7 @@ class Replies:
         check_country(request.country)
         heeded = to_heeded(request.risk, request.risk_is_new) if request.HasField("risk") else None
         order = request.reply
+        order.text = spelled(order.text)
         if (heeded and heeded.needs_care) or asks_for_a_human(order.text):
             if not order.text.strip():
                 raise InvalidRequest("text", "it is empty; send what the user said")

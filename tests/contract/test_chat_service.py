@@ -64,7 +64,7 @@ async def test_the_card_names_model_weights_and_both_prompts(start: Start) -> No
     async with start(FakeChatModel("sad")) as stub:
         model = await stub.GetModel(pb.GetModelRequest())
     assert (model.card.model, model.card.digest) == ("fake chat model", "c" * 64)
-    assert model.card.prompt_version == "emotion-1+reply-chat-3"
+    assert model.card.prompt_version == "emotion-1+reply-chat-4"
     assert set(model.operations) == {pb.OPERATION_PREDICT, pb.OPERATION_WRITE}
     assert (list(model.perceives), model.level) == ([common.MODALITY_TEXT], pb.LEVEL_LABEL)
 

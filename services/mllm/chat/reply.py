@@ -34,6 +34,7 @@ class ReplyChatPrompt:
         begin: Where the examples end and the dialogue begins.
         persons: By gender of a profile: the noun.
         languages: By ISO 639-1 code: the English name.
+        acts: By what the message does: a hint how to answer that.
     """
 
     version: str
@@ -52,6 +53,7 @@ class ReplyChatPrompt:
     ask: str
     persons: Mapping[str, str]
     languages: Mapping[str, str]
+    acts: Mapping[str, str]
 
     @classmethod
     def load(cls, version: str) -> "ReplyChatPrompt":
@@ -61,9 +63,9 @@ class ReplyChatPrompt:
             ValueError: There is none; the message lists those there are.
         """
         content = content_of(version, "reply-chat-*", "E3RG_MLLM_REPLY_PROMPT")
-        persons, languages = content.pop("persons"), content.pop("languages")
+        persons, languages, acts = (content.pop(table) for table in ("persons", "languages", "acts"))
         texts = {name: text.strip("\n") for name, text in content.items()}
-        return cls(version=version, persons=persons, languages=languages, **texts)
+        return cls(version=version, persons=persons, languages=languages, acts=acts, **texts)
 
     def turns(
         self, request: ReplyRequest, history: Sequence[Utterance], language: str, memories: Sequence[Memory] = ()
@@ -105,7 +107,8 @@ class ReplyChatPrompt:
             reply_emotion=request.reply_emotion,
             language=self.languages.get(language, _brief(language)),
         )
-        _append(turns, "user", f"\n{ask}")
+        hint = self.acts.get(request.act, "")
+        _append(turns, "user", "\n" + "\n".join(filter(None, (hint, ask))))
         return tuple(turns)
 
     def _recalled(self, memory: Memory) -> str:

@@ -17,7 +17,7 @@ class ChatSettings(BaseSettings):
     """The model folder; the reader of sentences that picks the examples lies in it."""
     emotion_prompt: str = "emotion-1"
     """Name of the prompt file that the emotion is asked with."""
-    reply_prompt: str = "reply-chat-3"
+    reply_prompt: str = "reply-chat-4"
     """Name of the prompt file that replies are written from."""
     shots: int = Field(default=3, ge=0, le=16)
     """Solved examples in the question for the emotion."""

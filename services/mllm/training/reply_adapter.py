@@ -2,7 +2,7 @@
 
     pip install jax optax gguf        (not needed to run the project)
     python -m services.mllm.training.reply_adapter --output another.gguf
-    E3RG_MLLM_REPLY_ADAPTER=another.gguf python -m benchmarks.replies
+    E3RG_MLLM_REPLY_ADAPTER=another.gguf python -m local up    (then `benchmarks.replies say`)
 
 A LoRA as `adapter` says; loss on the reply's tokens only. Without `--output` it takes the place of the shipped one,
 `services/mllm/backends/smollm2_reply.gguf`; read the benchmark's replies before.

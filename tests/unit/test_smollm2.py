@@ -14,6 +14,7 @@ from services.common.errors import BackendFailed, InvalidRequest
 from services.common.weights import digest_of
 from services.mllm.backends import smollm2
 from services.mllm.domain import (
+    Act,
     Backend,
     Example,
     Level,
@@ -356,3 +357,27 @@ def test_a_closed_model_says_so(backend: smollm2.Smollm2Backend) -> None:
     model.close()
     with pytest.raises(BackendFailed, match="closed"):
         model.likelihoods("hello", [" sad"])
+
+
+def test_a_reply_that_fits_is_said_instead_of_the_models_words(backend: smollm2.Smollm2Backend) -> None:
+    offered = replace(REQUEST, act=Act.TELLING, replies=("Oh no, just then! What did you do?", "What a pity."))
+    said, record = reply(backend, offered)
+    assert said == "Oh no, just then! What did you do?"
+    assert record.degraded == "exemplar"
+    assert record.candidates == 0
+
+
+def test_an_example_of_the_avatars_own_comes_before_a_reply_that_fits(backend: smollm2.Smollm2Backend) -> None:
+    own = Example("The bus left without me.", "disappointed", "That is so annoying. What did you miss?", 0.8)
+    said, record = reply(backend, replace(REQUEST, act=Act.TELLING, replies=("Oh no.",), examples=(own,)))
+    assert said == own.reply_text
+    assert record.examples_used == 1
+
+
+def test_a_reflection_stands_in_where_no_candidate_passes(
+    backend: smollm2.Smollm2Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend._writer, "_gate", RefuseAll())
+    said, record = reply(backend, replace(REQUEST, act=Act.TELLING, reflections=("What happened then?",)))
+    assert said == "What happened then?"
+    assert record.degraded == "exemplar"

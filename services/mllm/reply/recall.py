@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from emotions import Wheel
-from services.mllm.domain import Memory, MemoryUse, ReplyRequest
+from services.mllm.domain import Act, Memory, MemoryUse, ReplyRequest
 from services.mllm.reply.gate import GOOD_VALENCE, Gate, Situation, sentences, stem, words
 from services.mllm.reply.legible import unreadable
 from services.mllm.reply.second_person import clause, topic
@@ -19,6 +19,9 @@ SIMILARITY_MIN = 0.45
 it, none of the others, and of any two stored messages 0.6 %, which among twenty earlier turns is one in nine."""
 ELSEWHERE_SIMILARITY_MIN = 0.6
 """To something said in another: among hundreds of turns something is near by chance; 0.03 % of two messages are."""
+ASKED_SIMILARITY_MIN = 0.35
+"""To something said in this conversation, when the user asks the avatar, as they do when they ask what it remembers: a
+question is less like what it asks for than talk about the same is."""
 SAME_SIMILARITY = 0.9
 JUST_SAID_UTTERANCES = 2
 """The user still has these in their ears."""
@@ -95,7 +98,8 @@ class Recall:
         avatar = [one.text for one in history if one.speaker == "avatar"]
         if memory.text in (*in_ears, request.message.text) or memory.turns_ago == 1:
             yield "was said just now"
-        least = SIMILARITY_MIN if memory.turns_ago else ELSEWHERE_SIMILARITY_MIN
+        here = ASKED_SIMILARITY_MIN if request.act is Act.ABOUT else SIMILARITY_MIN
+        least = here if memory.turns_ago else ELSEWHERE_SIMILARITY_MIN
         if memory.similarity < least:
             yield f"unlike the message: {memory.similarity:.2f}, from {least} on it is used"
         if memory.similarity > SAME_SIMILARITY:

@@ -24,6 +24,17 @@ def spelled(text: str) -> str:
     return ", ".join(names) or text
 
 
+def with_names(text: str) -> str:
+    """Return a text with its first signs in words, for a model that was taught none: "Great. upside-down face"."""
+    named: list[str] = []
+    signs = 0
+    for letter in text:
+        name = next(_names(letter), "") if signs < SIGNS_MAX else ""
+        signs += bool(name)
+        named.append(f" {name} " if name else letter)
+    return "".join(named)
+
+
 def _names(text: str) -> Iterator[str]:
     for sign in text:
         if unicodedata.category(sign) in SIGN_CATEGORIES and (name := unicodedata.name(sign, "")):

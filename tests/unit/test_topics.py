@@ -105,16 +105,28 @@ def test_a_reply_is_not_said_again_while_another_fits() -> None:
     stored = StoredReplies(TOPICS)
     said: list[str] = []
     for _ in BY_NAME["breakup"].replies:
-        said.append(stored.fitting(reading("breakup"), said, seed=0)[0])
+        said.append(stored.fitting(reading("breakup"), "We broke up.", said, seed=0)[0])
     assert len(set(said)) == len(said)
-    assert stored.fitting(reading("breakup"), said, seed=0) == []
+    assert stored.fitting(reading("breakup"), "We broke up.", said, seed=0) == []
 
 
 def test_an_unsure_reading_gets_a_reflection_of_the_feeling() -> None:
     stored, wheel = StoredReplies(TOPICS), emotions.load()
     unsure = reading("breakup", sure=0.1, valences=(0.1, 0.8, 0.1))
-    assert stored.fitting(unsure, [], seed=0) == []
-    assert set(stored.reflecting(unsure, wheel.label("sad"), [], 0)) == set(BY_NAME["reflect_bad"].replies)
+    assert stored.fitting(unsure, "Hm.", [], seed=0) == []
+    assert set(stored.reflecting(unsure, wheel.label("sad"), "Hm.", [], 0)) == set(BY_NAME["reflect_bad"].replies)
+
+
+def test_a_reflection_names_no_feeling_that_panel_and_reader_see_differently() -> None:
+    stored, wheel = StoredReplies(TOPICS), emotions.load()
+    unsure = reading("breakup", sure=0.1, valences=(0.1, 0.8, 0.1))
+    assert set(stored.reflecting(unsure, wheel.label("joyful"), "Hm.", [], 0)) == set(BY_NAME["reflect_any"].replies)
+
+
+def test_another_message_of_a_topic_may_get_another_reply() -> None:
+    stored = StoredReplies(TOPICS)
+    first = {stored.fitting(reading("breakup"), text, [], seed=0)[0] for text in BY_NAME["breakup"].messages}
+    assert len(first) > 1
 
 
 def test_a_line_of_no_topic_is_named(tmp_path: Path) -> None:

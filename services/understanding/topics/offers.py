@@ -79,8 +79,8 @@ class Topics:
         reading = await loop.run_in_executor(self._threads, self._reader.read, order.text, before)
         label = order.user_emotion.label
         felt = self._wheel.labels.get(label, self._wheel.labels["neutral"])
-        replies = self._stored.fitting(reading, said, order.seed)
-        reflections = self._stored.reflecting(reading, felt, said, order.seed)
+        replies = self._stored.fitting(reading, order.text, said, order.seed)
+        reflections = self._stored.reflecting(reading, felt, order.text, said, order.seed)
         return Offer(reading, replies[:OFFERED_MAX], reflections[:OFFERED_MAX])
 
     def close(self) -> None:

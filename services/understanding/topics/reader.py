@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from services.understanding.mpnet import Array, Encoder, softmax
+from services.understanding.spelling import with_names
 from services.understanding.topics.store import Act, Topic, Valence, learned
 
 ADAPTER = Path(__file__).with_suffix(".npz")
@@ -87,7 +88,7 @@ class TopicReader:
         count = len(self._topics)
         windows = [
             (softmax(logits[:count]), softmax(logits[count : count + len(VALENCES)]))
-            for logits in self._encoder.read(text)
+            for logits in self._encoder.read(with_names(text))
         ]
         return max(windows, key=lambda window: float(window[0].max()))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.understanding.risk.domain import Kind
+from services.understanding.topics import store as topics
 
 FOLDER = Path(__file__).with_suffix("")
 SENTENCES = Path(__file__).parents[2] / "mllm"
@@ -44,6 +45,12 @@ def read(folder: Path = FOLDER) -> list[Labelled]:
         found += _pairs(lines) if path.name == PAIRS else _grouped(path, lines)
     return found
 
+NEAR_A_RISK = frozenset(
+    "worthless empty partner_belittles followed diagnosis pretend craving bullied child_lost injury sibling_worry "
+    "not_believed doctor_ignores cold child_ill parent_returned body_image".split()
+)
+"""Topics of which some messages may well be a risk, which are therefore not taught as none."""
+
 
 def ordinary() -> list[Labelled]:
     """Return what users and the avatar say in this project's other training sets, nine tenths of it, as no risk."""
@@ -53,6 +60,8 @@ def ordinary() -> list[Labelled]:
     texts = [text for texts in sets for text in texts][::2]
     texts += [reply for group in groups for _, reply in group.get("pairs", ())]
     texts += [reply for group in groups for reply in group.get("general", ())]
+    texts += [text for topic in topics.read() if topic.name not in NEAR_A_RISK for text in topic.messages]
+    texts += [reply for topic in topics.read() for reply in topic.replies]
     return [Labelled(text, "none", "everyday", "") for number, text in enumerate(texts) if number % 10]
 
 

@@ -24,6 +24,10 @@ SAME_LABEL_BONUS = 0.08
 FIRST_FIT_MIN, NEXT_FIT_MIN = 0.46, 0.43
 """A sentence farther than this from every stored reply to this emotion (`Ranked.fit`) is most often nonsense; read off
 the candidates for the benchmark's messages."""
+FITS = "a stored reply fits what the message is about"
+REFLECTS = "a stored reply takes up the feeling and asks"
+"""Read on 200 messages, of what this model writes where the panel is not sure of a topic some seven of twenty replies
+are sayable and three harm; a stored reflection is seldom wrong. So it writes only for a caller that offers neither."""
 WORDS_ENOUGH = 4
 """A first sentence shorter than this does not stand alone."""
 
@@ -83,10 +87,10 @@ class ReplyWriter:
         if recalled.sentence:
             yield ReplySentence(recalled.sentence)
             situation = replace(situation, said=(recalled.sentence,))
-        if request.replies:
+        if offered := request.replies or request.reflections:
             own = self._example(request, situation)
-            yield from map(ReplySentence, own or sentences(request.replies[0]))
-            reason = "a stored reply fits what the message is about"
+            yield from map(ReplySentence, own or sentences(offered[0]))
+            reason = FITS if request.replies else REFLECTS
             yield ReplyRecord(DEGRADED, 0, (reason,), 0, 0, recalled.uses, int(bool(own)))
             return
         rejected: list[str] = []
@@ -162,8 +166,6 @@ class ReplyWriter:
         """
         if own := self._example(request, situation):
             return own, True
-        if request.reflections:
-            return sentences(request.reflections[0]), False
         label = self._wheel.label(request.user_emotion)
         kin = self._kin(request)
         matches = self._exemplars.nearest(vector, kin)

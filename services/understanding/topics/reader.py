@@ -27,9 +27,9 @@ class Reading:
     """What was read.
 
     Attributes:
-        act: The likeliest act.
+        act: That of the topic.
         act_confidence: Its probability.
-        topic: The likeliest topic of that act.
+        topic: The likeliest.
         confidence: Its probability.
         valences: The probability of each of `VALENCES`, float32 (3,).
     """
@@ -66,7 +66,8 @@ class TopicReader:
     def read(self, text: str, before: str = "") -> Reading:
         """Return the reading of a text; `before` is what the user said last. Blocks for some 20 ms, or 40 if short.
 
-        An act is as likely as its topics together. Of a long text, the window that is surest of its topic counts.
+        An act is as likely as its topics together; it is that of the likeliest topic, as most topics are of telling. Of a
+        long text, the window that is surest of its topic counts.
         """
         topics, valences = self._probabilities(text)
         telling = self._of_acts(topics)[list(Act).index(Act.TELLING)]
@@ -76,10 +77,10 @@ class TopicReader:
                 JOINED_WEIGHT * together + (1 - JOINED_WEIGHT) * alone
                 for together, alone in zip(joined, (topics, valences), strict=True)
             )
-        acts = self._of_acts(topics)
-        act = int(acts.argmax())
-        found = int(np.where(self._acts == act, topics, 0).argmax())
-        return Reading(list(Act)[act], float(acts[act]), self._topics[found], float(topics[found]), valences)
+        found = int(topics.argmax())
+        topic = self._topics[found]
+        act_confidence = float(self._of_acts(topics)[self._acts[found]])
+        return Reading(topic.act, act_confidence, topic, float(topics[found]), valences)
 
     def _of_acts(self, topics: Array) -> Array:
         return np.bincount(self._acts, topics, len(Act)).astype(np.float32)

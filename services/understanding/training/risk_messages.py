@@ -45,6 +45,7 @@ def read(folder: Path = FOLDER) -> list[Labelled]:
         found += _pairs(lines) if path.name == PAIRS else _grouped(path, lines)
     return found
 
+
 NEAR_A_RISK = frozenset(
     "worthless empty partner_belittles followed diagnosis pretend craving bullied child_lost injury sibling_worry "
     "not_believed doctor_ignores cold child_ill parent_returned body_image".split()

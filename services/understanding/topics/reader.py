@@ -66,8 +66,8 @@ class TopicReader:
     def read(self, text: str, before: str = "") -> Reading:
         """Return the reading of a text; `before` is what the user said last. Blocks for some 20 ms, or 40 if short.
 
-        An act is as likely as its topics together; it is that of the likeliest topic, as most topics are of telling. Of a
-        long text, the window that is surest of its topic counts.
+        An act is as likely as its topics together, and read off the likeliest topic, as most topics are of telling. Of
+        a long text, the window that is surest of its topic counts.
         """
         topics, valences = self._probabilities(text)
         telling = self._of_acts(topics)[list(Act).index(Act.TELLING)]

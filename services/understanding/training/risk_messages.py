@@ -47,8 +47,25 @@ def read(folder: Path = FOLDER) -> list[Labelled]:
 
 
 NEAR_A_RISK = frozenset(
-    "worthless empty partner_belittles followed diagnosis pretend craving bullied child_lost injury sibling_worry "
-    "not_believed doctor_ignores cold child_ill parent_returned body_image".split()
+    {
+        "worthless",
+        "empty",
+        "partner_belittles",
+        "followed",
+        "diagnosis",
+        "pretend",
+        "craving",
+        "bullied",
+        "child_lost",
+        "injury",
+        "sibling_worry",
+        "not_believed",
+        "doctor_ignores",
+        "cold",
+        "child_ill",
+        "parent_returned",
+        "body_image",
+    }
 )
 """Topics of which some messages may well be a risk, which are therefore not taught as none."""
 

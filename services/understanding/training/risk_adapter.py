@@ -6,13 +6,13 @@ mean of its tokens: one class of six kinds and none, and one of three severities
     python -m services.understanding.training.risk_adapter .models --hold 8 --to first.npz
     python -m services.understanding.training.risk_adapter .models --hold 8 --start first.npz --epochs 2 --rate 1.5e-4
 
-    python -m services.understanding.training.risk_adapter .models --start second.npz --epochs 2 --rate 1.5e-4 \\
+    python -m services.understanding.training.risk_adapter .models --start second.npz --epochs 2 --rate 1.5e-4
         --keep 0.7
 
 The first taught what danger is, before `stories.txt` was written and without `ordinary()`; the second, with both, what
 it is not; the third, with the topics' messages, is left to seven tenths as it was (Wortsman et al., 2022, "Model
-soups"): alone it found 24 of the 29 cries of `tests/unit/test_risk_screen.py`, the mean 27 like the second, with half of
-the second's false alarms in ordinary talk. What was held out set the bars (`screen.Bars`).
+soups"): alone it found 24 of the 29 cries of `tests/unit/test_risk_screen.py`, the mean 27 like the second, with half
+of the second's false alarms in ordinary talk. What was held out set the bars (`screen.Bars`).
 """
 
 import argparse

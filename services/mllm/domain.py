@@ -255,10 +255,10 @@ class ReplyRecord:
     """How the reply came about; the last piece of every reply.
 
     Attributes:
-        degraded: Why a stored reply was used: "exemplar" when no candidate passed the gate; empty when the model's own
-            words were.
-        candidates: How many were written.
-        rejected: Why candidates were refused, each as "reason: text".
+        degraded: Why a stored reply stood in for the writer's: "exemplar" when no candidate passed the gate; empty
+            otherwise.
+        candidates: How many were written; 0 when a stored reply was chosen before any was.
+        rejected: Why candidates were refused, each as "reason: text"; when none was written, the one reason for that.
         retries: How often the whole reply was begun anew.
         history_dropped: Utterances of the history that the model did not get, counted from the oldest; 0 when it was
             not asked.

@@ -12,7 +12,7 @@ from client import Client
 from tests.cluster.conftest import CHART, TWO_VOICES, arguments, route
 from tests.support.cluster import Cluster
 from tests.support.talks import CALLERS, MOVED, by_conversation, check_split, failed, losses, talking
-from tests.support.variant_commands import change, each_gateway, metric, run, until_used
+from tests.support.variant_commands import Ran, change, each_gateway, metric, run, until_used
 
 CONVERSATIONS = 24
 """Conversations of two turns; the long tests hold more."""
@@ -119,12 +119,19 @@ def test_the_control_takes_over_from_a_voice_that_dies_and_keeps_its_conversatio
         cluster.wait("Kokoro speaks", lambda: any(turn.variants.get("tts") == "kokoro" for turn in load.ended))
         cluster.kubectl("scale", deployment, "--replicas=0")
         cluster.kubectl("delete", "pod", "--selector=e3rg/variant=kokoro", "--grace-period=0", "--force")
-        load.wait_for(CALLERS)
+        # Only a variant that shall get more than it has is checked.
+        asked: list[Ran] = []
+        weights = iter(range(51, 100))
+
+        def is_refused() -> bool:
+            asked.append(run(address, "set", "tts", f"kokoro={next(weights)}"))
+            return asked[-1].status != 0
+
+        cluster.wait("the gateway sees that nobody speaks", is_refused)
         dead_s = load.result().elapsed_s
-        refused = run(address, "set", "tts", "kokoro=60")
-        assert refused.status == 1
-        assert "stages.tts.variants.kokoro: no replica takes calls" in refused.problem
-        load.wait_for(CALLERS)
+        assert asked[-1].status == 1
+        assert "stages.tts.variants.kokoro: no replica takes calls" in asked[-1].problem
+        load.wait_for(2 * CALLERS)
     cluster.kubectl("scale", deployment, "--replicas=1")
     cluster.kubectl("rollout", "status", deployment, "--timeout=240s")
     later = [turn for turn in load.ended if turn.sent_at_s > dead_s]

@@ -81,7 +81,7 @@ class ReplyWriter:
             fresh = [reply for reply in replies if reply not in situation.earlier] or replies
             yield from map(ReplySentence, sentences(fresh[request.seed % len(fresh)]))
             reason = f"{talk}: the message holds no feeling, so a stored reply answers it"
-            yield ReplyRecord(DEGRADED, 0, (reason,), memories=unused(request, talk))
+            yield ReplyRecord("", 0, (reason,), memories=unused(request, talk))
             return
         recalled = self._recall.sentence(request, situation)
         if recalled.sentence:
@@ -91,7 +91,7 @@ class ReplyWriter:
             own = self._example(request, situation)
             yield from map(ReplySentence, own or sentences(offered[0]))
             reason = FITS if request.replies else REFLECTS
-            yield ReplyRecord(DEGRADED, 0, (reason,), 0, 0, recalled.uses, int(bool(own)))
+            yield ReplyRecord("", 0, (reason,), 0, 0, recalled.uses, int(bool(own)))
             return
         rejected: list[str] = []
         prompt = self._prompt.text(request)

@@ -80,6 +80,10 @@ class Generators:
         """Return what voice and face have that serve now; nothing of one that cannot be reached."""
         return Capabilities(_in_all([voice.styles for voice in self._models(TTS)]), tuple(self._face().face_classes))
 
+    def languages(self) -> Sequence[str]:
+        """Return the languages that the voice speaks, ISO 639-1; none where it cannot be reached or does not tell."""
+        return _in_all([voice.languages for voice in self._models(TTS)])
+
     def _first(self, stage: str) -> Any:
         if not (models := self._models(stage)):
             problem = self._turn.channel(stage).replicas.problem

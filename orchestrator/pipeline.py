@@ -26,12 +26,14 @@ from orchestrator.video_stage import VideoStage
 from services.common import rpc, tracing
 from services.common.channels import BalancedChannel, near
 from services.common.clock import now_s
-from services.common.errors import DeadlineExceeded, FailedPrecondition, ServiceError
+from services.common.errors import DeadlineExceeded, FailedPrecondition, InvalidRequest, ServiceError
 from services.common.variants.channels import VariantChannels
 from services.common.variants.live import LiveTable
 
 FAREWELL_S = 0.5
 """Time that a turn needs to end well after its video is given up for lack of time."""
+SPOKEN_ENGLISH = ("", "und")
+"""Languages of messages, as the panel tells them, that are answered in English."""
 LAST_WORD_S = 0.25
 """Part of it for the time after the last attempt to keep something: `done` comes all the same."""
 
@@ -195,6 +197,7 @@ class _Story:
             return now
 
         deliver()
+        self._mute(understood.language)
         voice = SpeechStage(turn, self._generators.voice, deliver)
         speaking = turn.start(voice.run(recalled.identity))
         self._shadows.speak_and_render(recalled.identity, decide)
@@ -231,6 +234,16 @@ class _Story:
         event, keeping = self._pipeline.risks.raise_(self._header, understood)
         self.report.tell(pb.RespondResponse(risk_raised=event))
         return asyncio.shield(keeping)
+
+    def _mute(self, language: str) -> None:
+        """Go on with text alone where the voice does not speak the language of the reply."""
+        turn = self._turn
+        if turn.output < pb.OUTPUT_AUDIO or language in SPOKEN_ENGLISH:
+            return
+        spoken = self._generators.languages()
+        if spoken and language not in spoken:
+            problem = f"the reply is in {language!r}, which the voice does not speak; it speaks: {', '.join(spoken)}"
+            turn.drop("speech", InvalidRequest("language", problem), pb.OUTPUT_TEXT)
 
     async def _recall(self) -> memory.RecallResponse:
         turn = self._turn

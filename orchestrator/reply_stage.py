@@ -21,6 +21,7 @@ STORED_REPLIES = {
     "exemplar": "no candidate passed the gate",
     "risk": "a message that speaks of danger is never left to a model",
     "program": "the user asked whether a person answers",
+    "language": "the writer does not write in the user's language",
     "unsafe": "the writer wrote what may not be said",
 }
 """Reasons for a stored reply, by their names in its record."""
@@ -102,6 +103,7 @@ class ReplyStage:
                 risk=understood.risk if understood.HasField("risk") else None,
                 risk_is_new=understood.risk_is_new,
                 country=turn.header.country,
+                language=understood.language,
             )
             try:
                 async with aclosing(self._panel.write_reply(request)) as parts:

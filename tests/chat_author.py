@@ -4,9 +4,9 @@ from functools import cache
 from pathlib import Path
 
 import emotions
+from perception.language import LanguageReader
 from perception.text import SentenceReader
 from services.mllm.chat.author import ChatAuthor
-from services.mllm.chat.language import LanguageReader
 from services.mllm.chat.reply import ReplyChatPrompt
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.domain import Message, Profile, ReplyRecord, ReplyRequest, ReplySentence

@@ -44,6 +44,7 @@ from services.tts.domain import Backend as TtsBackend
 from services.tts.domain import Voices
 from services.tts.servicer import TtsServicer
 from services.understanding.intake import Intake
+from services.understanding.languages import Languages
 from services.understanding.panel import Panel
 from services.understanding.reliability import EQUAL, Weights
 from services.understanding.risk.care import Care
@@ -228,6 +229,7 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
             screening=screener,
             care=Care(cast.help_lines),
             topics=topic_offers,
+            languages=Languages(),
         )
         async with serving(
             "e3rg.understanding.v1.UnderstandingService",

@@ -277,7 +277,10 @@ class ReplyRecord:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What was said. `language` as ISO 639-1; `no_speech` 0 to 1 is how likely the audio holds no speech."""
+    """What was said.
+
+    `language` as ISO 639-1, "und" for one that was not recognised; `no_speech`, 0 to 1, is how likely there was none.
+    """
 
     text: str
     language: str
@@ -286,13 +289,17 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Card:
-    """What a back-end says of itself. `digest` is the SHA-256 (hex) of its weights."""
+    """What a back-end says of itself.
+
+    `digest` is the SHA-256 (hex) of its weights; `writes` are the languages of its replies as ISO 639-1, none for any.
+    """
 
     model: str
     digest: str
     perceives: frozenset[Modality]
     level: Level
     prompt_version: str = ""
+    writes: tuple[str, ...] = ()
 
 
 class Backend(Protocol):

@@ -234,6 +234,7 @@ def _model_of(name: str, backend: Backend, wheel: Wheel) -> pb.GetModelResponse:
         operations=operations,
         perceives=_to_modalities(card.perceives),
         level=_LEVELS[card.level],
+        writes=card.writes,
     )
 
 

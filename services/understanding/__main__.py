@@ -13,6 +13,7 @@ from services.common.variants.settings import overlay_of, source_of
 from services.common.variants.table import Table
 from services.understanding import reliability
 from services.understanding.intake import Intake
+from services.understanding.languages import Languages
 from services.understanding.panel import Panel
 from services.understanding.risk.care import Care
 from services.understanding.risk.classifier import Classifier
@@ -74,6 +75,7 @@ async def main(started: asyncio.Event) -> None:
             screening=screening,
             care=Care(HelpLines(settings.help_lines, settings.help_country)),
             topics=topics,
+            languages=Languages(),
         )
         running = await stack.enter_async_context(server.running(SERVICE, "understanding", settings))
         add = understanding_pb2_grpc.add_UnderstandingServiceServicer_to_server

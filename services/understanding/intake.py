@@ -35,10 +35,17 @@ class Received:
 
 @dataclass(frozen=True)
 class Words:
-    """What was typed, or else what was said."""
+    """What was typed, or else what was said.
+
+    Attributes:
+        text: The words.
+        transcribed: Whether they were said.
+        language: Of speech, as the transcriber tells it; empty for English.
+    """
 
     text: str
     transcribed: bool
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,8 @@ class Intake:
         if transcript.no_speech > NO_SPEECH_MAX or not transcript.text.strip():
             field = "video" if received.frames else "audio"
             raise InvalidRequest(field, f"no speech was recognised in it; {_remedy(received, 'speak up, or add text')}")
-        return Words(transcript.text.strip(), transcribed=True)
+        language = "" if transcript.language == "en" else transcript.language
+        return Words(transcript.text.strip(), transcribed=True, language=language)
 
     async def _decode(self, audio_file: bytes, video_file: bytes) -> Media:
         limits = Limits(frames_max=self.frames_max)

@@ -1,6 +1,6 @@
 """Replies: the panel's own to a risk, else the writer's, of which no sentence is passed on unchecked."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -8,7 +8,9 @@ from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.common.errors import InvalidRequest
+from services.understanding.languages import UNKNOWN, Languages
 from services.understanding.risk.care import Care, asks_for_a_human
+from services.understanding.risk.domain import Heeded
 from services.understanding.risk.lines import check_country
 from services.understanding.risk.messages import to_heeded
 from services.understanding.screening import Screening
@@ -16,7 +18,7 @@ from services.understanding.spelling import spelled
 from services.understanding.topics.offers import Topics
 from services.understanding.voters import MllmVoter
 
-RISK, PROGRAM, UNSAFE = "risk", "program", "unsafe"
+RISK, PROGRAM, LANGUAGE, UNSAFE = "risk", "program", "language", "unsafe"
 """Reasons for a stored reply, in its record."""
 INSTEAD = "I'm not sure how to answer that well. Would you tell me a little more?"
 """Said in place of a reply whose first sentence may not be said."""
@@ -32,10 +34,14 @@ class Replies:
         screening: Checks what the writer writes.
         care: Stored replies to a risk.
         topics: Reads what a message does and is about, and offers replies to it.
+        languages: Replies to messages in other languages.
     """
 
-    def __init__(self, choose: ChooseWriter, screening: Screening, care: Care, topics: Topics) -> None:
-        self._choose, self._screening, self._care, self._topics = choose, screening, care, topics
+    def __init__(
+        self, choose: ChooseWriter, screening: Screening, care: Care, topics: Topics, languages: Languages
+    ) -> None:
+        self._choose, self._screening, self._care = choose, screening, care
+        self._topics, self._languages = topics, languages
 
     async def write(self, request: pb.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield the sentences of a reply, its record last.
@@ -48,23 +54,35 @@ class Replies:
         heeded = to_heeded(request.risk, request.risk_is_new) if request.HasField("risk") else None
         order = request.reply
         order.text = spelled(order.text)
-        if (heeded and heeded.needs_care) or asks_for_a_human(order.text):
-            if not order.text.strip():
-                raise InvalidRequest("text", "it is empty; send what the user said")
-            said = [each.text for each in order.history if each.speaker == common.SPEAKER_AVATAR]
-            if heeded and heeded.needs_care:
-                reason, reply = RISK, self._care.reply(heeded, order.text, said, request.country, order.seed)
-            else:
-                reason, reply = PROGRAM, self._care.of_a_program(said, order.text, order.seed)
-            for sentence in reply:
-                yield pb.WriteReplyResponse(sentence=sentence)
-            uses = [mllm.MemoryUse(unused=reason) for _ in order.memories]
-            yield pb.WriteReplyResponse(record=mllm.ReplyRecord(degraded=reason, memories=uses))
-            return
-        writer = await self._choose(request.variant, request.variants_version)
-        async with aclosing(self._checked(writer, order)) as parts:
-            async for part in parts:
-                yield part
+        reason, reply = self._stored(request, heeded)
+        if not reason:
+            writer = await self._choose(request.variant, request.variants_version)
+            if not request.language or writer.writes(request.language):
+                async with aclosing(self._checked(writer, order)) as parts:
+                    async for part in parts:
+                        yield part
+                return
+            reason, reply = LANGUAGE, self._languages.reply(request.language)
+        if not order.text.strip():
+            raise InvalidRequest("text", "it is empty; send what the user said")
+        for sentence in reply:
+            yield pb.WriteReplyResponse(sentence=sentence)
+        uses = [mllm.MemoryUse(unused=reason) for _ in order.memories]
+        yield pb.WriteReplyResponse(record=mllm.ReplyRecord(degraded=reason, memories=uses))
+
+    def _stored(self, request: pb.WriteReplyRequest, heeded: Heeded | None) -> tuple[str, Sequence[str]]:
+        """Return the reason and the sentences of a reply that no writer may write; an empty reason for none."""
+        order, language = request.reply, request.language
+        said = [each.text for each in order.history if each.speaker == common.SPEAKER_AVATAR]
+        if heeded and heeded.needs_care:
+            if language and language not in self._care.others:
+                return RISK, self._languages.reply(language)
+            return RISK, self._care.reply(heeded, order.text, said, request.country, order.seed, language)
+        if asks_for_a_human(order.text):
+            return PROGRAM, self._care.of_a_program(said, order.text, order.seed)
+        if language == UNKNOWN:
+            return LANGUAGE, self._languages.reply(language)
+        return "", ()
 
     async def _checked(self, writer: MllmVoter, order: mllm.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield what a writer writes, up to a sentence that may not be said."""

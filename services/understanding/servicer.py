@@ -10,18 +10,19 @@ from typing import Any
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2_grpc
-from emotions import Wheel
+from emotions import Emotion, Wheel
 from services.common.errors import FailedPrecondition, InvalidRequest, ServiceError
 from services.common.media import Collector
 from services.understanding import metrics
 from services.understanding.checking import VariantCheck
 from services.understanding.intake import Intake, Received, Words
+from services.understanding.languages import UNKNOWN, Languages
 from services.understanding.orders import OrderFinder, Told
 from services.understanding.panel import Ahead, Panel
 from services.understanding.records import to_record
 from services.understanding.replying import Replies
 from services.understanding.risk.care import Care
-from services.understanding.risk.domain import Risk
+from services.understanding.risk.domain import Risk, Source
 from services.understanding.risk.messages import to_earlier, to_message
 from services.understanding.risk.state import heeded
 from services.understanding.screening import Screening, of_voters
@@ -32,6 +33,7 @@ from services.understanding.voters import Answer, Message, MllmVoter
 
 TEXT_CHARS_MAX = 4000
 FILE_BYTES_MAX = 32 << 20
+NEUTRAL = Emotion("neutral", 0.0)
 ORDERS_CHARS_MAX = 200
 """Of what the voters did not get, for the note."""
 
@@ -62,6 +64,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         screening: The risk screen.
         care: Replies to a risk.
         topics: Replies to what a message is about.
+        languages: Replies to messages in other languages.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         screening: Screening,
         care: Care,
         topics: Topics,
+        languages: Languages,
     ) -> None:
         self._panel = panel
         self._variants = variants
@@ -84,7 +88,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         self._history_turns_max = history_turns_max
         self._orders = OrderFinder(wheel)
         self._screening = screening
-        self._replies = Replies(variants.writer, screening, care, topics)
+        self._languages, self._care = languages, care
+        self._replies = Replies(variants.writer, screening, care, topics, languages)
 
     async def GetPanel(self, request: pb.GetPanelRequest, context: Any) -> pb.GetPanelResponse:
         clients, table = self._variants.clients, self._variants.table
@@ -139,7 +144,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         return _Perceived(panel, named, received, words, ahead, finding, decoded_s - started_s, transcribe_s)
 
     async def _answer(self, perceived: _Perceived, told: pb.UnderstandContext, seed: int) -> pb.UnderstandResponse:
-        """Decides, and tells the risk; a message with a risk is answered also when the panel cannot decide."""
+        """Decides, and tells risk and language; who has either is answered also when the panel cannot decide."""
         earlier = to_earlier(told.risks)
         undecided: ServiceError | None = None
         found: Risk | None = None
@@ -147,12 +152,14 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             response, found = await self._decide(perceived, tuple(told.history), seed)
         except ServiceError as error:
             undecided = error
-        found = await perceived.finding or found
-        risk = heeded(found, perceived.words.text, earlier)
+        screened = await perceived.finding
+        risk = heeded(screened or found, perceived.words.text, earlier)
+        language = self._language_of(perceived.words, screened)
         if undecided:
-            if not risk:
+            if not (risk or language):
                 raise undecided
-            response = self._undecided(perceived, str(undecided))
+            response = self._undecided(perceived, str(undecided), is_danger=bool(risk))
+        response.language = language
         if risk:
             response.risk.CopyFrom(to_message(risk.risk))
             response.risk_is_new = risk.is_new
@@ -160,12 +167,21 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
                 metrics.RISKS.labels(risk.risk.kind, risk.risk.severity.name.lower(), risk.risk.source).inc()
         return response
 
-    def _undecided(self, perceived: _Perceived, reason: str) -> pb.UnderstandResponse:
-        label, words = self._wheel.label(self._wheel.crisis.label), perceived.words
+    def _language_of(self, words: Words, screened: Risk | None) -> str:
+        """Returns the language of a message that is not English and has a reply; "und" for other speech."""
+        if words.language:
+            return words.language if words.language in self._languages.known else UNKNOWN
+        # Words alone tell of a danger in the languages that have replies to it.
+        in_words = screened and screened.source is Source.WORDS
+        return self._languages.language_of(words.text, self._care.others if in_words else ())
+
+    def _undecided(self, perceived: _Perceived, reason: str, is_danger: bool) -> pb.UnderstandResponse:
+        feeling, words = self._wheel.crisis if is_danger else NEUTRAL, perceived.words
+        label = self._wheel.label(feeling.label)
         emotion = common.Emotion(
             label=label.name,
             face_class=label.coarse,
-            intensity=self._wheel.crisis.intensity,
+            intensity=feeling.intensity,
             ontology_hash=self._wheel.digest,
         )
         return pb.UnderstandResponse(

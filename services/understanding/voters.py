@@ -107,6 +107,10 @@ class MllmVoter:
             source=_only(models),
         )
 
+    def writes(self, language: str) -> bool:
+        """Tell whether its replicas may write in a language; one that has not told which writes any."""
+        return all(language in model.writes for model in self._models() if model.writes)
+
     async def vote(self, message: Message, timeout_s: float) -> Vote[Answer]:
         """Ask for its vote; whose it is says the answer. It is not asked if none of its models can read the message.
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from services.mllm.chat.language import LanguageReader
+from perception.language import LanguageReader
 from services.mllm.chat.sentences import Sentences
 from services.mllm.chat.speakable import speakable
 from services.mllm.chat.thoughts import without_thoughts

@@ -21,6 +21,7 @@ from services.mllm.domain import (
     expression_vote,
 )
 from services.mllm.voice.cues import PRIOR, PROFILES, Cues, cues_of, syllables, weigh
+from services.mllm.voice.listener import UNKNOWN
 
 Floats = NDArray[np.float32]
 SENTENCE = "I was walking home from work yesterday and somebody called my name across the street."
@@ -42,7 +43,19 @@ class Speaker:
         tilt_db_octave: float = 0.0,
     ) -> Floats:
         """Returns float32 (n,) at 16 kHz; `spread` stretches the pitch about its mean in semitones."""
-        ids = self._voice.ids("".join(self._voice.phonemize(text)))
+        return self.pronounce("".join(self._voice.phonemize(text)), pitch, spread, pace, gain, tilt_db_octave)
+
+    def pronounce(
+        self,
+        sounds: str,
+        pitch: float = 1.0,
+        spread: float = 1.0,
+        pace: float = 1.0,
+        gain: float = 1.0,
+        tilt_db_octave: float = 0.0,
+    ) -> Floats:
+        """Returns the same for sounds of the International Phonetic Alphabet, also of another language."""
+        ids = self._voice.ids(sounds)
         feeds = {"ids": np.array([ids], np.int64), "speed": np.array([pace], np.float32)}
         harmonics, theta, noise, rest, phase, f0 = (part[0] for part in self._voice.sess.run(None, feeds)[:6])
         voiced = f0 > 40
@@ -103,6 +116,12 @@ def test_transcribes_more_than_whisper_hears_at_once(backend: VoiceBackend, spea
     several = np.concatenate([said, pause] * 7)
     assert len(several) > 30 * AUDIO_RATE_HZ
     assert words(backend.transcribe(several).text) == words(SENTENCE) * 7
+
+
+def test_speech_in_another_language_is_not_taken_for_english(backend: VoiceBackend, speaker: Speaker) -> None:
+    spanish = speaker.pronounce("oj e peɾdido mi tɾabaxo. estoj muj tɾiste, poɾke mi pero a mweɾto.")
+    # The English voice's accent is strong: which language it is stays unknown.
+    assert backend.transcribe(spanish) == UNKNOWN
 
 
 def silence() -> Floats:
@@ -278,4 +297,4 @@ def test_counts_syllables(text: str, count: int) -> None:
 def test_refuses_a_wheel_with_other_classes(backend: VoiceBackend) -> None:
     wheel = replace(emotions.load(), classes=("calm", "wild"))
     with pytest.raises(ValueError, match="do not fit the wheel's classes"):
-        VoiceBackend(backend._whisper, backend._reader, wheel, "", 1)
+        VoiceBackend(backend._whisper, backend._listener, backend._reader, wheel, "", 1)

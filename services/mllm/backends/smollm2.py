@@ -92,6 +92,7 @@ class Smollm2Backend:
             perceives=frozenset({Modality.TEXT}),
             level=Level.LABEL,
             prompt_version=f"{vote_prompt.version}+{reply_prompt.version}",
+            writes=("en",),
         )
 
     def predict(self, message: Message) -> Prediction:

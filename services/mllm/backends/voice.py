@@ -1,4 +1,4 @@
-"""Votes on how the user sounds, and tells what was said: Whisper (tiny, English, 8-bit) and the voice's prosody.
+"""Votes on how the user sounds, and tells what was said: Whisper (tiny English, and base, 8-bit) and the prosody.
 
 The vote is about the voice alone, by the rules of `services.mllm.voice.cues`; what the words mean is left to the text
 voters. Whisper: Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision" (2022).
@@ -29,6 +29,7 @@ from services.mllm.domain import (
     expression_vote,
 )
 from services.mllm.voice.cues import PROFILES, Cues, cues_of, weigh
+from services.mllm.voice.listener import Listener, is_unsure
 
 WEIGHTS = ("config.json", "model.bin", "tokenizer.json", "vocabulary.txt")
 SPEECH_S_MIN = 1.0
@@ -57,7 +58,8 @@ class VoiceBackend:
     """Votes on the sound of speech and transcribes it.
 
     Args:
-        whisper: Recognises the words.
+        whisper: Recognises the words of English.
+        listener: Hears other languages.
         reader: Measures the voice.
         wheel: The ontology; its classes must be those of `PROFILES`.
         digest: SHA-256 of Whisper's files.
@@ -67,10 +69,18 @@ class VoiceBackend:
         ValueError: The wheel has other classes.
     """
 
-    def __init__(self, whisper: WhisperModel, reader: VoiceReader, wheel: Wheel, digest: str, beam_size: int) -> None:
+    def __init__(
+        self,
+        whisper: WhisperModel,
+        listener: Listener,
+        reader: VoiceReader,
+        wheel: Wheel,
+        digest: str,
+        beam_size: int,
+    ) -> None:
         if set(PROFILES) != set(wheel.classes):
             raise ValueError(f"the voice profiles do not fit the wheel's classes: {set(PROFILES) ^ set(wheel.classes)}")
-        self._whisper = whisper
+        self._whisper, self._listener = whisper, listener
         self._reader = reader
         self._wheel = wheel
         self._beam_size = beam_size
@@ -94,7 +104,7 @@ class VoiceBackend:
         return expression_vote(vote, frozenset({Modality.AUDIO}), evidence)
 
     def transcribe(self, audio: Floats) -> Transcript:
-        """Transcribes English speech, float32 (n,) at 16 kHz.
+        """Transcribes speech, float32 (n,) at 16 kHz: English, or another language where that is sure.
 
         Where no speech is found, Whisper is not asked: it would make something up.
         """
@@ -111,14 +121,17 @@ class VoiceBackend:
                 condition_on_previous_text=False,
             )[0]
         )
+        if is_unsure(segments) and (other := self._listener.hear(speech)):
+            return other
         text = " ".join(segment.text.strip() for segment in segments)
         lengths = [segment.end - segment.start for segment in segments]
         silent = [segment.no_speech_prob for segment in segments]
         return Transcript(text, "en", float(np.average(silent, weights=lengths)) if sum(lengths) else 1.0)
 
     def close(self) -> None:
-        """Frees Whisper's memory."""
+        """Frees the memory of both recognisers."""
         self._whisper.model.unload_model()
+        self._listener.close()
 
 
 def create() -> VoiceBackend:
@@ -128,12 +141,15 @@ def create() -> VoiceBackend:
         FileNotFoundError: Weights are missing; the message names the file.
     """
     settings = Settings()
-    folder = settings.models_dir / "whisper-tiny-en"
-    digest = digest_of(*(folder / name for name in WEIGHTS))
-    whisper = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True)
+    folders = [settings.models_dir / name for name in ("whisper-tiny-en", "whisper-base")]
+    digest = digest_of(*(folder / name for folder in folders for name in WEIGHTS))
+    whisper, second = (
+        WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True)
+        for folder in folders
+    )
     reader = VoiceReader()
-    _warm(whisper, reader)
-    return VoiceBackend(whisper, reader, emotions.load(), digest, settings.beam_size)
+    _warm(whisper, second, reader)
+    return VoiceBackend(whisper, Listener(second), reader, emotions.load(), digest, settings.beam_size)
 
 
 def _speech(audio: Floats) -> Floats:
@@ -167,10 +183,11 @@ def _abstention(reason: str, saw: frozenset[Modality]) -> Prediction:
     return Prediction(Level.CLASS, {}, saw, "classified", abstained=reason)
 
 
-def _warm(whisper: WhisperModel, reader: VoiceReader) -> None:
+def _warm(whisper: WhisperModel, second: WhisperModel, reader: VoiceReader) -> None:
     """Runs every model once."""
     hum = (0.1 * np.sin(2 * np.pi * 150 * np.arange(AUDIO_RATE_HZ) / AUDIO_RATE_HZ)).astype(np.float32)
     _speech(hum)
     reader.read(hum, AUDIO_RATE_HZ)
     # A hum is no speech: without a limit Whisper might go on about it for long.
     list(whisper.transcribe(hum, language="en", beam_size=1, temperature=0.0, max_new_tokens=4)[0])
+    second.detect_language(hum)

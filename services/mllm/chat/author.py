@@ -5,9 +5,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from emotions import Wheel
+from perception.language import LanguageReader
 from services.common.errors import BackendFailed
 from services.mllm.chat.faults import Faults
-from services.mllm.chat.language import LanguageReader
 from services.mllm.chat.model import ChatModel, Sampling, pieces_of
 from services.mllm.chat.reply import ReplyChatPrompt, told
 from services.mllm.chat.sentences import Sentences

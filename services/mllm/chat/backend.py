@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 import emotions
+from perception.language import LanguageReader
 from perception.text import SentenceReader
 from services.mllm.chat.author import ChatAuthor
-from services.mllm.chat.language import LanguageReader
 from services.mllm.chat.model import ChatModel
 from services.mllm.chat.question import EmotionPrompt
 from services.mllm.chat.reply import ReplyChatPrompt

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from services.mllm.chat.language import LanguageReader
+from perception.language import LanguageReader
 from services.mllm.chat.model import Turn
 
 RUN_WORDS = 6

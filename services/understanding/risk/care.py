@@ -1,10 +1,11 @@
-"""Replies to a risk; see `care.toml`."""
+"""Replies to a risk; see `care.toml`, and `care_other.toml` for other languages than English."""
 
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
+from typing import Any
 
 from services.understanding.risk.domain import Heeded, Kind, Severity, Source
 from services.understanding.risk.lines import HelpLines
@@ -44,12 +45,19 @@ class Care:
     """
 
     def __init__(self, lines: HelpLines) -> None:
-        content = tomllib.loads(resources.files(__package__).joinpath("care.toml").read_text("utf-8"))
+        content, self._others = _read("care.toml"), _read("care_other.toml")
         self._replies: Mapping[str, Mapping[str, Mapping[str, list[list[str]]]]] = content
         self._human: Sequence[Sequence[str]] = content["human"]["self"]
         self._lines = lines
 
-    def reply(self, heeded: Heeded, text: str, said: Iterable[str], country: str, seed: int) -> Reply:
+    @property
+    def others(self) -> Collection[str]:
+        """Languages other than English that it has replies in, ISO 639-1."""
+        return self._others.keys()
+
+    def reply(
+        self, heeded: Heeded, text: str, said: Iterable[str], country: str, seed: int, language: str = ""
+    ) -> Reply:
         """Return the sentences that answer a risk.
 
         Args:
@@ -58,8 +66,12 @@ class Care:
             said: What the avatar said before in the conversation: a reply of which a sentence was said comes last.
             country: ISO 3166-1 alpha-2 code, empty for the operator's default.
             seed: Same seed, same choice.
+            language: One of `others`; else the reply is English.
         """
         risk = heeded.risk
+        if other := self._others.get(language):
+            filled = [self._lines.fill(reply, risk.kind, country, other) for reply in other[risk.kind]]
+            return _fresh(filled, said, f"{seed} {text}")
         group = self._replies[risk.kind][risk.severity.name.lower()]
         replies = group[_group(heeded, text)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
@@ -78,6 +90,10 @@ class Care:
             for group, replies in self._replies[kind][severity.name.lower()].items()
             for number, reply in enumerate(replies)
         }
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
 def _group(heeded: Heeded, text: str) -> str:

@@ -29,11 +29,21 @@ class HelpLines:
     countries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     default: str = ""
 
-    def fill(self, reply: Sequence[str], kind: Kind, country: str) -> tuple[str, ...]:
-        """Return the sentences of a reply with the numbers of a country, or with words that hold everywhere."""
+    def fill(
+        self, reply: Sequence[str], kind: Kind, country: str, anywhere: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """Return the sentences of a reply with the numbers of a country, or with words that hold everywhere.
+
+        Args:
+            reply: The sentences.
+            kind: Kind of risk.
+            country: Its code; empty for the default.
+            anywhere: Words of another language, `emergency` and `line`.
+        """
         table = self.countries.get(country or self.default, {})
-        emergency = table.get("emergency", ANYWHERE["emergency"])
-        line = table.get(kind) or table.get("line") or ANYWHERE_LINES.get(kind, ANYWHERE["line"])
+        words = anywhere or ANYWHERE | ({"line": ANYWHERE_LINES[kind]} if kind in ANYWHERE_LINES else {})
+        emergency = table.get("emergency", words["emergency"])
+        line = table.get(kind) or table.get("line") or words["line"]
         filled = (sentence.format(emergency=emergency, line=line) for sentence in reply)
         return tuple(sentence[0].upper() + sentence[1:] for sentence in filled)
 

@@ -57,16 +57,18 @@ class GetModelRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetModelResponse(_message.Message):
-    __slots__ = ("card", "operations", "perceives", "level")
+    __slots__ = ("card", "operations", "perceives", "level", "writes")
     CARD_FIELD_NUMBER: _ClassVar[int]
     OPERATIONS_FIELD_NUMBER: _ClassVar[int]
     PERCEIVES_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
     card: _common_pb2.ModelCard
     operations: _containers.RepeatedScalarFieldContainer[Operation]
     perceives: _containers.RepeatedScalarFieldContainer[_common_pb2.Modality]
     level: Level
-    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[Operation, str]]] = ..., perceives: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., level: _Optional[_Union[Level, str]] = ...) -> None: ...
+    writes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[Operation, str]]] = ..., perceives: _Optional[_Iterable[_Union[_common_pb2.Modality, str]]] = ..., level: _Optional[_Union[Level, str]] = ..., writes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PredictEmotionHeader(_message.Message):
     __slots__ = ("text", "history", "ontology_hash", "seed")

@@ -178,7 +178,7 @@ class VoteRecord(_message.Message):
     def __init__(self, label: _Optional[str] = ..., face_class: _Optional[str] = ..., rule: _Optional[str] = ..., margin: _Optional[float] = ..., tie_break: _Optional[str] = ..., votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ..., distribution: _Optional[_Mapping[str, float]] = ..., tally: _Optional[_Mapping[str, float]] = ..., entropy_bits: _Optional[float] = ..., agreement: _Optional[float] = ..., early: bool = ..., weights_version: _Optional[str] = ..., shadow_votes: _Optional[_Iterable[_Union[Vote, _Mapping]]] = ...) -> None: ...
 
 class UnderstandResponse(_message.Message):
-    __slots__ = ("text", "transcribed", "emotion", "record", "notes", "decode_s", "transcribe_s", "vote_s", "risk", "risk_is_new", "undecided")
+    __slots__ = ("text", "transcribed", "emotion", "record", "notes", "decode_s", "transcribe_s", "vote_s", "risk", "risk_is_new", "undecided", "language")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TRANSCRIBED_FIELD_NUMBER: _ClassVar[int]
     EMOTION_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +190,7 @@ class UnderstandResponse(_message.Message):
     RISK_FIELD_NUMBER: _ClassVar[int]
     RISK_IS_NEW_FIELD_NUMBER: _ClassVar[int]
     UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
     text: str
     transcribed: bool
     emotion: _common_pb2.Emotion
@@ -201,23 +202,26 @@ class UnderstandResponse(_message.Message):
     risk: _common_pb2.Risk
     risk_is_new: bool
     undecided: str
-    def __init__(self, text: _Optional[str] = ..., transcribed: bool = ..., emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., record: _Optional[_Union[VoteRecord, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., decode_s: _Optional[float] = ..., transcribe_s: _Optional[float] = ..., vote_s: _Optional[float] = ..., risk: _Optional[_Union[_common_pb2.Risk, _Mapping]] = ..., risk_is_new: bool = ..., undecided: _Optional[str] = ...) -> None: ...
+    language: str
+    def __init__(self, text: _Optional[str] = ..., transcribed: bool = ..., emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., record: _Optional[_Union[VoteRecord, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., decode_s: _Optional[float] = ..., transcribe_s: _Optional[float] = ..., vote_s: _Optional[float] = ..., risk: _Optional[_Union[_common_pb2.Risk, _Mapping]] = ..., risk_is_new: bool = ..., undecided: _Optional[str] = ..., language: _Optional[str] = ...) -> None: ...
 
 class WriteReplyRequest(_message.Message):
-    __slots__ = ("reply", "variant", "variants_version", "risk", "risk_is_new", "country")
+    __slots__ = ("reply", "variant", "variants_version", "risk", "risk_is_new", "country", "language")
     REPLY_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
     VARIANTS_VERSION_FIELD_NUMBER: _ClassVar[int]
     RISK_FIELD_NUMBER: _ClassVar[int]
     RISK_IS_NEW_FIELD_NUMBER: _ClassVar[int]
     COUNTRY_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
     reply: _mllm_pb2.WriteReplyRequest
     variant: str
     variants_version: int
     risk: _common_pb2.Risk
     risk_is_new: bool
     country: str
-    def __init__(self, reply: _Optional[_Union[_mllm_pb2.WriteReplyRequest, _Mapping]] = ..., variant: _Optional[str] = ..., variants_version: _Optional[int] = ..., risk: _Optional[_Union[_common_pb2.Risk, _Mapping]] = ..., risk_is_new: bool = ..., country: _Optional[str] = ...) -> None: ...
+    language: str
+    def __init__(self, reply: _Optional[_Union[_mllm_pb2.WriteReplyRequest, _Mapping]] = ..., variant: _Optional[str] = ..., variants_version: _Optional[int] = ..., risk: _Optional[_Union[_common_pb2.Risk, _Mapping]] = ..., risk_is_new: bool = ..., country: _Optional[str] = ..., language: _Optional[str] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
     __slots__ = ("sentence", "record", "card")

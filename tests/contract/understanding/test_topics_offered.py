@@ -1,0 +1,69 @@
+"""Promises of `understanding.proto` for what writers are told of a message: its act, and replies that fit."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e3rg.common.v1 import common_pb2 as common
+from e3rg.mllm.v1 import mllm_pb2 as mllm
+from e3rg.understanding.v1 import understanding_pb2 as pb
+from services.mllm.domain import Act
+from tests.deployment import Cast
+from tests.support.topics import TOPICS
+from tests.understanding_service import emotion, understand_text
+
+if TYPE_CHECKING:
+    from e3rg.understanding.v1.understanding_pb2_grpc import UnderstandingServiceAsyncStub as Stub
+
+TEXT = "My dog has died."
+TOPIC = TOPICS["pet_died"]
+
+
+@pytest.fixture
+def cast(cast: Cast) -> Cast:
+    cast.topic_reader.found = {TEXT: TOPIC.name}
+    return cast
+
+
+async def write(stub: "Stub", text: str, *history: common.Utterance) -> mllm.ReplyRecord:
+    order = mllm.WriteReplyRequest(
+        text=text, user_emotion=emotion("sad"), reply_emotion=emotion("caring"), history=history
+    )
+    parts = [part async for part in stub.WriteReply(pb.WriteReplyRequest(reply=order))]
+    return parts[-1].record
+
+
+async def test_a_writer_is_told_the_act_and_replies_that_fit(stub: "Stub", cast: Cast) -> None:
+    record = await write(stub, TEXT)
+    (order,) = cast.lead.orders
+    assert order.act is Act.TELLING
+    assert set(order.replies) <= set(TOPIC.replies)
+    assert order.replies
+    assert (record.act, record.topic) == (mllm.ACT_TELLING, TOPIC.name)
+
+
+async def test_without_a_sure_topic_a_writer_is_offered_reflections_only(stub: "Stub", cast: Cast) -> None:
+    record = await write(stub, "It is what it is.")
+    (order,) = cast.lead.orders
+    assert order.replies == ()
+    assert order.reflections
+    assert record.topic == ""
+
+
+async def test_a_reply_that_was_said_is_not_offered_again(stub: "Stub", cast: Cast) -> None:
+    await write(stub, TEXT)
+    (first,) = cast.lead.orders
+    await write(stub, TEXT, common.Utterance(speaker=common.SPEAKER_AVATAR, text=first.replies[0]))
+    assert first.replies[0] not in cast.lead.orders[1].replies
+
+
+async def test_a_topic_is_read_with_what_the_user_said_before(stub: "Stub", cast: Cast) -> None:
+    await write(stub, TEXT, common.Utterance(speaker=common.SPEAKER_USER, text="I have bad news."))
+    assert cast.topic_reader.asked == [(TEXT, "I have bad news.")]
+
+
+async def test_a_message_of_emoji_alone_is_spelled_out_for_voters_and_writer(stub: "Stub", cast: Cast) -> None:
+    assert (await understand_text(stub, "\U0001f62d\U0001f62d")).text == "loudly crying face"
+    assert cast.text.messages[0].text == "loudly crying face"
+    await write(stub, "\U0001f62d\U0001f62d")
+    assert cast.lead.orders[0].message.text == "loudly crying face"

@@ -104,6 +104,7 @@ ENV E3RG_MLLM_MODELS_DIR=/models \
 ENTRYPOINT ["tini", "--", "python", "-m", "services.mllm"]
 
 FROM service AS understanding
+COPY --from=code /srv/perception /srv/perception
 COPY --from=code /srv/services/understanding /srv/services/understanding
 ENV E3RG_UNDERSTANDING_MODELS_DIR=/models
 ENTRYPOINT ["tini", "--", "python", "-m", "services.understanding"]

@@ -117,6 +117,13 @@ def test_an_unsure_reading_gets_a_reflection_of_the_feeling() -> None:
     assert set(stored.reflecting(unsure, wheel.label("sad"), "Hm.", [], 0)) == set(BY_NAME["reflect_bad"].replies)
 
 
+def test_a_question_that_is_not_known_is_handed_back() -> None:
+    stored, wheel = StoredReplies(TOPICS), emotions.load()
+    unsure = reading("breakup", sure=0.1, valences=(0.1, 0.8, 0.1))
+    asked = stored.reflecting(unsure, wheel.label("sad"), "Why do people pretend to like jazz?", [], 0)
+    assert set(asked) == set(BY_NAME["reflect_question"].replies)
+
+
 def test_a_reflection_names_no_feeling_that_panel_and_reader_see_differently() -> None:
     stored, wheel = StoredReplies(TOPICS), emotions.load()
     unsure = reading("breakup", sure=0.1, valences=(0.1, 0.8, 0.1))

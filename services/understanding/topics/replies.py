@@ -17,6 +17,7 @@ GOOD, BAD = 0.3, -0.2
 CLEAR = 0.5
 """Probability from which a valence is taken for that of the message; else the reply reflects without naming it."""
 REFLECTIONS = {valence: f"reflect_{valence}" for valence in Valence}
+QUESTION = "reflect_question"
 
 
 class StoredReplies:
@@ -41,7 +42,10 @@ class StoredReplies:
         """Return replies that take up the feeling and ask, whatever was said.
 
         `felt` is what the panel decided on; a good or a bad feeling is named only if neither it nor the reader objects.
+        A question is handed back: what is not known is not answered.
         """
+        if text.rstrip().endswith("?"):
+            return _fresh(self._topics[QUESTION].replies, text, said, seed)
         good, bad = (float(reading.valences[VALENCES.index(valence)]) for valence in (Valence.GOOD, Valence.BAD))
         valence = Valence.ANY
         if bad >= CLEAR and felt.valence < GOOD:

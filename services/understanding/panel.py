@@ -127,12 +127,9 @@ class Panel(Generic[Message, Source]):
         try:
             early = await self._wait(asked)
             votes = self._with_quorum([self._vote(voter, asked) for voter in self.voters])
-            if self.observer:
-                rest = {
-                    name: task
-                    for name, task in asked.tasks.items()
-                    if not (task.done() or self._waits_for(name, asked))
-                }
+            rest = {
+                name: task for name, task in asked.tasks.items() if not (task.done() or self._waits_for(name, asked))
+            }
         finally:
             stop(task for name, task in asked.tasks.items() if name not in rest)
         metrics.observe_votes(votes, asked.answered_s)

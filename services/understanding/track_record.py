@@ -19,8 +19,8 @@ from services.understanding.rules import choice_of
 HALF_LIFE = 50
 """Messages after which one weighs half."""
 BAR = 0.1
-"""Kappa that a voter on probation is surely below and a proven one surely above. Chance is 0; voters on classes that
-read face or voice have 0.2 and more with those that read text."""
+"""Kappa that a voter on probation is surely below and a proven one surely above. Little more than chance, which is 0,
+since voters that read face or voice agree less with those that read text."""
 PAIR_MESSAGES_MIN = 10
 """Messages, by effective sample size, before two voters are compared."""
 NEW_VOTES = 20
@@ -28,6 +28,7 @@ NEW_VOTES = 20
 LATE_HALF_LIFE = 10
 """Shorter than that of the rest: each late answer costs a turn the whole deadline."""
 LATE_MESSAGES_MIN = 4
+"""Messages, by what they still weigh, before a voter may be found late: 5 after the start of the process."""
 LATE_SHARE, ON_TIME_SHARE = 0.5, 0.2
 """Shares of late answers above which a voter is not waited for, and below which it is again."""
 CALLED_OFF_SHARE = 0.5

@@ -23,13 +23,14 @@ def vote_lines(record: understanding.VoteRecord) -> Iterator[str]:
     """Yields a line per voter, then the decision, then what would have been decided without each voter."""
     for vote in record.votes:
         if vote.status == understanding.VOTE_STATUS_VOTED:
-            yield f"vote       {vote.voter:8} {_opinion(vote.prediction):46} {vote.latency_s:5.2f} s  {_source(vote)}"
+            line = f"vote       {vote.voter:8} {_opinion(vote.prediction):46} {vote.latency_s:5.2f} s  {_source(vote)}"
+            yield f"{line}; not counted: {vote.reason}" if vote.reason else line
         else:
             yield f"vote       {vote.voter:8} {_FATES[vote.status]}: {vote.reason}"
     tally = ", ".join(f"{name} {count:.3g}" for name, count in sorted(record.tally.items(), key=lambda item: -item[1]))
     rule = f"{record.rule} (weights {record.weights_version})" if record.weights_version else record.rule
     yield f"emotion    {record.label}, by {rule}: {tally}; tie-break: {record.tie_break}"
-    counted = sum(vote.status == understanding.VOTE_STATUS_VOTED for vote in record.votes)
+    counted = sum(vote.status == understanding.VOTE_STATUS_VOTED and not vote.reason for vote in record.votes)
     yield (
         f"           margin {record.margin:.3g}, agreement {record.agreement:.0%} of {counted} counted,"
         f" entropy {record.entropy_bits:.2f} bits over classes{', decided early' if record.early else ''}"
@@ -41,7 +42,7 @@ def vote_lines(record: understanding.VoteRecord) -> Iterator[str]:
 def vote_summary(record: understanding.VoteRecord) -> str:
     """The decision in one line: what each voter said, and by which rule they were counted."""
     votes = [
-        f"{vote.voter} {vote.prediction.label or vote.prediction.face_class}"
+        f"{vote.voter} {vote.prediction.label or vote.prediction.face_class}{' (not counted)' if vote.reason else ''}"
         if vote.status == understanding.VOTE_STATUS_VOTED
         else f"{vote.voter} {_FATES.get(vote.status, 'unknown')}"
         for vote in record.votes

@@ -104,7 +104,10 @@ class Routing:
         chosen = {name: self.choose(name).variant for name in names}
         return [
             understanding.VoterVariant(
-                voter=name.removeprefix(VOTER), variant=variant, shadows=self.shadows(name, variant)
+                voter=name.removeprefix(VOTER),
+                variant=variant,
+                shadows=self.shadows(name, variant),
+                named=name in self.overrides,
             )
             for name, variant in chosen.items()
         ]

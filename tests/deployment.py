@@ -45,13 +45,16 @@ from services.tts.domain import Voices
 from services.tts.servicer import TtsServicer
 from services.understanding.intake import Intake
 from services.understanding.languages import Languages
+from services.understanding.observing import Observer
 from services.understanding.panel import Panel
 from services.understanding.reliability import EQUAL, Weights
 from services.understanding.risk.care import Care
 from services.understanding.risk.lines import HelpLines
 from services.understanding.rules import rule_of
 from services.understanding.servicer import UnderstandingServicer
+from services.understanding.track_record import TrackRecords
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
+from services.understanding.voters import Answer
 from services.video.domain import Backend as VideoBackend
 from services.video.domain import Studio
 from services.video.servicer import HEARTBEAT_S, VideoServicer
@@ -213,6 +216,8 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
         stack.callback(screener.close)
         topic_offers = topics(cast.topic_reader)
         stack.callback(topic_offers.close)
+        observer = Observer[Answer](TrackRecords(wheel))
+        stack.push_async_callback(observer.close)
         servicer = UnderstandingServicer(
             panel=Panel(
                 [seats.default(name) for name in voters],
@@ -221,6 +226,7 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
                 cast.quorum,
                 cast.vote_deadline_s,
                 cast.early,
+                observer,
             ),
             variants=Variants(live, seats),
             intake=Intake(seats.default("lead"), decoder, frames_max=4),

@@ -113,6 +113,8 @@ class Panel:
         self.odd = Odd()
         self.more_odds: list[Odd] = []
         """Further replicas of the odd voter."""
+        self.sad: list[FakeVoter] = []
+        """Started with the panel."""
         self.writer = "lead"
         self.odd_port = 0
         self._stack = AsyncExitStack()
@@ -123,7 +125,8 @@ class Panel:
         self.odd_port = odd.running.port
         more = [(await self._stack.enter_async_context(self._serving(each))).address for each in self.more_odds]
         voters = {"odd": f"ipv4:{','.join([odd.address, *more])}"}
-        others = {f"sad{number}": FakeVoter({"sad": 0.9, "lonely": 0.1}) for number in range(sad)}
+        self.sad = [FakeVoter({"sad": 0.9, "lonely": 0.1}) for _ in range(sad)]
+        others = {f"sad{number}": voter for number, voter in enumerate(self.sad)}
         for name, voter in {**others, "lead": self.cast.lead}.items():
             voters[name] = (await self._stack.enter_async_context(serving_mllm(name, voter, WHEEL))).address
         served = await self._stack.enter_async_context(serving_understanding(self.cast, voters, self.writer))

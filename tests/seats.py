@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from emotions import Wheel
 from services.common.metrics import VARIANT
 from services.understanding.domain import Decision, Status, Vote
+from services.understanding.observing import Observer
 from services.understanding.panel import Introduction, Panel
 from services.understanding.rules import rule_of
 from tests.fakes import PATIENCE_S
@@ -67,8 +68,9 @@ def panel_of(
     quorum: int = 1,
     deadline_s: float = 3600,
     early: bool = False,
+    observer: Observer[str] | None = None,
 ) -> Panel[str, str]:
-    return Panel(seats, wheel, rule_of("majority", wheel), quorum, deadline_s, early)
+    return Panel(seats, wheel, rule_of("majority", wheel), quorum, deadline_s, early, observer)
 
 
 async def ask(wheel: Wheel, *seats: Seat, quorum: int = 1, deadline_s: float = 0.05) -> Decision[str]:

@@ -1,7 +1,7 @@
 """How often the panel names the right emotion, beside its members; and what one slow voter costs.
 
     python -m benchmarks.panel --csv situations.csv [--sample 600 --seed 1] [--shots] [--votes-out votes.jsonl]
-    python -m benchmarks.panel --votes-in votes.jsonl [--voter NAME]
+    python -m benchmarks.panel --votes-in votes.jsonl [--voter NAME] [--liar 2] [--late NAME]
 
 The csv has the columns `emotion` and `situation`, as EmpatheticDialogues (Rashkin et al., 2019) can be brought to.
 That corpus is for research only (CC BY-NC 4.0): it is not part of this project and nothing here is trained on it.
@@ -9,6 +9,9 @@ That corpus is for research only (CC BY-NC 4.0): it is not part of this project 
 last table, is then that of asking it only.
 `--toml services/understanding/training/messages.toml` votes on the project's own messages, from which
 `services.understanding.training.weights` learns what votes weigh.
+
+`--liar 2` seats two liars beside the voters, of each kind in turn; `--late NAME` has a voter answer after the deadline.
+The last table then has what that costs the majority, without and with the track records of the voters.
 
 HIT is the share of right classes by the wheel's table, "label" that of right labels; an abstention is not right.
 """
@@ -22,7 +25,7 @@ from pathlib import Path
 from typing import TextIO
 
 import emotions
-from benchmarks.panel import latency, outcomes, tables, votes
+from benchmarks.panel import latency, liars, outcomes, tables, votes
 from benchmarks.panel.outcomes import Outcome
 from benchmarks.panel.votes import VARIANT_MARK, InputError, Row, Situation
 from emotions import Wheel
@@ -46,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not rows:
             raise InputError(f"{options.votes_in}: has no messages")
         members = _members(rows[0], options.voter if options.votes_in else ())
+        if options.late and options.late not in members:
+            raise InputError(f"--late {options.late}: is not on the panel; its voters are {'; '.join(members)}")
         if not any(row.votes[name] for row in rows for name in members):
             raise InputError("every voter abstained on every message; there is nothing to measure")
     except InputError as error:
@@ -56,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     heard = [row for row in rows if any(row.votes[name] for name in members)]
     if options.latency:
         _print_waits(heard[: options.latency], rules, members, wheel)
+    if options.liar or options.late:
+        _print_reliability(heard, members, options.liar, options.late, wheel)
     return 0
 
 
@@ -95,6 +102,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--latency", type=_none_or_more, default=100, help="messages of the last table; 0 leaves it out"
     )
+    parser.add_argument("--liar", type=_none_or_more, default=0, help="liars beside the voters")
+    parser.add_argument("--late", default="", metavar="NAME", help="voter that answers after the deadline")
     options = parser.parse_args(arguments)
     for action in asked if options.votes_in else ():
         if getattr(options, action.dest) != action.default:
@@ -193,6 +202,23 @@ def _print_waits(rows: Sequence[Row], rules: dict[str, Rule], members: Sequence[
             )
             waits.append((f"{name}; {slow or 'nobody'} slow", early, all_))
     tables.print_waits(waits)
+
+
+def _print_reliability(rows: Sequence[Row], members: Sequence[str], count: int, late: str, wheel: Wheel) -> None:
+    fine = {name: name not in latency.COARSE for name in members}
+    cases = [("nobody", rows, fine, "")]
+    cases += [(f"{late} late", rows, fine, late)] if late else []
+    for kind, lie in liars.lies(wheel).items() if count else ():
+        with_them = fine | {liars.name_of(liar): True for liar in range(count)}
+        cases.append(
+            (f"{count} liar{'s' if count > 1 else ''}, {kind}", liars.with_liars(rows, count, lie), with_them, "")
+        )
+    base = liars.decided(rows, fine, "", wheel, is_tracked=False)
+    panels = []
+    for name, heard, seats, slow in cases:
+        without, tracked = (liars.decided(heard, seats, slow, wheel, is_tracked) for is_tracked in (False, True))
+        panels.append((name, without, tracked))
+    tables.print_reliability(base, panels)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.panel.latency import Waited
+from benchmarks.panel.liars import Decided
 from benchmarks.panel.outcomes import Outcome
 from benchmarks.panel.statistics import Bools, interval, mcnemar
 
@@ -51,6 +52,22 @@ def print_waits(waits: Sequence[tuple[str, Waited, Waited]]) -> None:
             f"  {100 * early.early / len(early.seconds):12.0f} %"
             f"{'' if early.labels == all_.labels else '  DECIDED DIFFERENTLY'}"
         )
+
+
+def print_reliability(base: Decided, panels: Sequence[tuple[str, Decided, Decided]]) -> None:
+    """The majority without and with reliability, one line per panel: its HIT, and the points that it loses."""
+    print(f"\nthe majority, HIT {100 * base.hit.mean():.1f}; in points and in mean seconds to the decision")
+    print("beside it                       without reliability: HIT   lost      s   with it: HIT   lost      s")
+    for name, without, tracked in panels:
+        cells = (
+            f"{100 * each.hit.mean():5.1f}  {_lost(base, each):5.1f}  {each.seconds:5.2f}"
+            for each in (without, tracked)
+        )
+        print(f"  {name:43}  {'           '.join(cells)}")
+
+
+def _lost(base: Decided, other: Decided) -> float:
+    return 100 * float(base.hit.mean() - other.hit.mean())
 
 
 def _share(right: Bools) -> str:

@@ -14,6 +14,7 @@ from services.common.variants.table import Table
 from services.understanding import reliability
 from services.understanding.intake import Intake
 from services.understanding.languages import Languages
+from services.understanding.observing import Observer
 from services.understanding.panel import Panel
 from services.understanding.risk.care import Care
 from services.understanding.risk.classifier import Classifier
@@ -27,7 +28,9 @@ from services.understanding.topics import store
 from services.understanding.topics.offers import Topics
 from services.understanding.topics.reader import TopicReader
 from services.understanding.topics.replies import StoredReplies
+from services.understanding.track_record import TrackRecords
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
+from services.understanding.voters import Answer
 
 SERVICE = understanding_pb2.DESCRIPTOR.services_by_name["UnderstandingService"].full_name
 
@@ -51,6 +54,9 @@ async def main(started: asyncio.Event) -> None:
         live = LiveTable(source_of(settings), take_any, overlay_of(settings), voters.prepare)
         await stack.enter_async_context(live.running())
         weights = reliability.load(settings.weights, wheel) if settings.weights else reliability.EQUAL
+        observer = Observer[Answer](TrackRecords(wheel)) if settings.reliability else None
+        if observer:
+            stack.push_async_callback(observer.close)
         panel = Panel(
             voters=[voters.default(name) for name in settings.voters],
             wheel=wheel,
@@ -58,6 +64,7 @@ async def main(started: asyncio.Event) -> None:
             quorum=settings.quorum,
             deadline_s=settings.vote_deadline_s,
             early=settings.early,
+            observer=observer,
         )
         # Loaded here, as a service without a working screen must not take a call.
         screening = Screening(RiskScreen(await asyncio.to_thread(Classifier, settings.models_dir)))

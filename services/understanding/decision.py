@@ -124,7 +124,7 @@ def _verdict(ballots: Sequence[Ballot], rule: Rule, wheel: Wheel) -> _Verdict:
 
 def _weighed(vote: Vote[Source], ballots: Sequence[Ballot], rule: Rule, wheel: Wheel) -> Vote[Source]:
     """Returns the vote with its weight, and with what the others would have decided."""
-    if vote.status is not Status.VOTED:
+    if vote.status is not Status.VOTED or not vote.is_counted:
         return vote
     own = next(each for each in ballots if each.voter == vote.voter)
     others = [each for each in ballots if each is not own]

@@ -26,21 +26,54 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Standing(StrEnum):
+    """Part of a voter in decisions, by its track record."""
+
+    COUNTED = "counted"
+    PROBATION = "probation"
+    NOT_WAITED_FOR = "not_waited_for"
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Track record of a voter's variant before a message; each share is of messages, the last ones weigh most.
+
+    Attributes:
+        agreement: Cohen's kappa with the decision of the other counted voters, on classes; None while there is none.
+        abstained: Share on which it abstained.
+        late: Share on which it was late or failed.
+        messages: Messages on which it answered, abstained, was late or failed.
+        standing: Its part in decisions.
+        is_new: Whether it is on probation because it is new.
+        is_late: Whether it is often late, so that no decision waits for it.
+    """
+
+    agreement: float | None
+    abstained: float
+    late: float
+    messages: int
+    standing: Standing
+    is_new: bool = False
+    is_late: bool = False
+
+
 @dataclass(frozen=True)
 class Vote(Generic[Source]):
     """One voter's part in a decision.
 
     Attributes:
         voter: Its name.
-        status: Only VOTED counts.
+        status: Only VOTED counts, unless the voter is on probation.
         reason: Why it does not count; empty when it does.
-        distribution: Probability per label of the wheel; sums to 1 when it counts.
+        distribution: Probability per label of the wheel; sums to 1 when it voted.
         fine: Whether the voter itself told labels apart; false when its vote was spread from a class.
         latency_s: From question to answer, or to giving up.
         source: Whatever the voter's adapter wants to keep with the vote for the record.
         weight: What the vote weighed for the class that it chose; 0 when it does not count.
         label_without: The label that would have won without it; empty when none would have, or it does not count.
         variant: Name of the voter's variant.
+        is_counted: False of a vote that is recorded only, since its voter is on probation.
+        reliability: Track record of the voter before this message; None where none is kept.
     """
 
     voter: str
@@ -53,6 +86,8 @@ class Vote(Generic[Source]):
     weight: float = 0.0
     label_without: str = ""
     variant: str = ""
+    is_counted: bool = True
+    reliability: Reliability | None = None
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from services.common.metrics import BUCKETS_S
-from services.understanding.domain import Decision, Status, Vote
+from services.understanding.domain import Decision, Reliability, Standing, Status, Vote
 from services.understanding.domain import Source as VoteSource
 from services.understanding.risk.domain import Kind, Severity, Source
 
@@ -49,6 +49,21 @@ PIVOTAL = Counter(
     "e3rg_panel_pivotal_total",
     "Decisions whose label would have been another without this voter.",
     ["voter", "variant"],
+)
+VOTER_AGREEMENT = Gauge(
+    "e3rg_panel_voter_agreement",
+    "Cohen's kappa of this voter with the decision of the other counted voters.",
+    ["voter", "variant"],
+)
+VOTER_ABSTAINED = Gauge(
+    "e3rg_panel_voter_abstained_share", "Share of the last messages on which it abstained.", ["voter", "variant"]
+)
+VOTER_LATE = Gauge(
+    "e3rg_panel_voter_late_share", "Share of the last messages on which it was late or failed.", ["voter", "variant"]
+)
+VOTER_MESSAGES = Gauge("e3rg_panel_voter_messages", "Messages in its track record.", ["voter", "variant"])
+VOTER_STANDING = Gauge(
+    "e3rg_panel_voter_standing", "1 for the standing that the voter has, else 0.", ["voter", "variant", "standing"]
 )
 
 RISKS = Counter(
@@ -99,3 +114,22 @@ def observe_decision(decision: Decision[VoteSource]) -> None:
     for vote in decision.votes:
         if vote.label_without not in ("", decision.label):
             PIVOTAL.labels(vote.voter, vote.variant).inc()
+
+
+def observe_reliability(voter: str, variant: str, reliability: Reliability) -> None:
+    """Shows a voter's track record."""
+    if reliability.agreement is not None:
+        VOTER_AGREEMENT.labels(voter, variant).set(reliability.agreement)
+    VOTER_ABSTAINED.labels(voter, variant).set(reliability.abstained)
+    VOTER_LATE.labels(voter, variant).set(reliability.late)
+    VOTER_MESSAGES.labels(voter, variant).set(reliability.messages)
+    for standing in Standing:
+        VOTER_STANDING.labels(voter, variant, standing).set(standing is reliability.standing)
+
+
+def forget_reliability(voter: str, variant: str) -> None:
+    """Takes the track record of a voter off the page."""
+    for gauge in (VOTER_AGREEMENT, VOTER_ABSTAINED, VOTER_LATE, VOTER_MESSAGES):
+        gauge.remove(voter, variant)
+    for standing in Standing:
+        VOTER_STANDING.remove(voter, variant, standing)

@@ -1,24 +1,29 @@
-"""Asks all voters at once under one deadline, and decides as soon as no missing vote can change the result."""
+"""Asks all voters at once under one deadline, and decides as soon as no missing vote can change the result.
+
+Voters that are often late are asked too, but not waited for, nor does an early decision wait for voters on probation:
+their answers are observed beside the turn.
+"""
 
 import asyncio
-import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from emotions import Wheel
-from services.common.errors import DeadlineExceeded, FailedPrecondition, InvalidRequest, NotReady, ServiceError
-from services.understanding import metrics
+from services.common.errors import DeadlineExceeded, ServiceError
+from services.understanding import absences, metrics
 from services.understanding.decision import Missing, decide, settled
-from services.understanding.domain import Decision, Status, Vote
+from services.understanding.domain import Decision, Reliability, Standing, Status, Vote
+from services.understanding.observing import Observer, stop
 from services.understanding.rules import Rule
-
-log = logging.getLogger(__name__)
 
 AHEAD_TIMEOUT_S = 60.0
 """Only bounds a vote whose turn is given up: the panel's deadline counts from the moment that the words are there."""
 CALLED_OFF = "no answer of it could have changed the result"
+OFTEN_LATE = "no answer by the decision, which does not wait for a voter that is often late"
+ON_PROBATION = "on probation: it agrees with the other voters no better than chance"
+NEW = "on probation: it is new to the panel"
 
 Message_contra = TypeVar("Message_contra", contravariant=True)
 Message = TypeVar("Message")
@@ -61,12 +66,12 @@ class Voter(Protocol[Message_contra, Source]):
 class Ahead(Generic[Source]):
     """Votes that were asked for ahead of the words, and who gives them, by the voter's name."""
 
-    votes: "Mapping[str, asyncio.Future[Vote[Source]]]" = field(default_factory=dict)
+    votes: "dict[str, asyncio.Future[Vote[Source]]]" = field(default_factory=dict)
     introductions: dict[str, Introduction[Source]] = field(default_factory=dict)
 
     def cancel(self) -> None:
-        """Stops those that still work."""
-        _stop(self.votes.values())
+        """Stops those that still work, unless a decision has taken them over."""
+        stop(self.votes.values())
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class Panel(Generic[Message, Source]):
         quorum: Votes that must count.
         deadline_s: Time that the voters get.
         early: Whether to decide, and call off who has not answered, once no missing vote can change the result.
+        observer: Keeps the track records of the voters; None where all count and are waited for.
+        named: Voters whose variant the caller of the turn names: their votes count whatever their track record.
     """
 
     voters: Sequence[Voter[Message, Source]]
@@ -88,16 +95,18 @@ class Panel(Generic[Message, Source]):
     quorum: int
     deadline_s: float
     early: bool
+    observer: Observer[Source] | None = None
+    named: frozenset[str] = frozenset()
 
     def begin(self, message: Message) -> Ahead[Source]:
         """Asks those who need no words, while the words of `message` are still being transcribed."""
-        known, votes = {}, {}
+        ahead = Ahead[Source]()
         for voter in self.voters:
             introduction = voter.introduce()
             if introduction and introduction.wordless:
-                known[voter.name] = introduction
-                votes[voter.name] = asyncio.ensure_future(voter.vote(message, AHEAD_TIMEOUT_S))
-        return Ahead(votes, known)
+                ahead.introductions[voter.name] = introduction
+                ahead.votes[voter.name] = asyncio.ensure_future(voter.vote(message, AHEAD_TIMEOUT_S))
+        return ahead
 
     async def decide(self, message: Message, ahead: Ahead[Source] | None = None) -> Decision[Source]:
         """Asks every voter that was not asked ahead, and decides over the votes that come in time.
@@ -109,23 +118,41 @@ class Panel(Generic[Message, Source]):
                 say what became of each voter.
         """
         ahead = ahead or Ahead()
-        asked = _Asked(time.monotonic(), ahead.introductions)
+        asked = _Asked(time.monotonic(), ahead.introductions, self._reliabilities())
         for voter in self.voters:
-            asked.tasks[voter.name] = asyncio.ensure_future(
-                self._ask(voter, message, ahead.votes.get(voter.name), asked)
-            )
+            # Taken over: whoever gives up what was asked ahead leaves it to this decision.
+            begun = ahead.votes.pop(voter.name, None)
+            asked.tasks[voter.name] = asyncio.ensure_future(self._ask(voter, message, begun, asked))
+        rest: dict[str, asyncio.Future[Vote[Source]]] = {}
         try:
             early = await self._wait(asked)
-            votes = [replace(self._vote(voter.name, asked), variant=voter.variant) for voter in self.voters]
+            votes = self._with_quorum([self._vote(voter, asked) for voter in self.voters])
+            rest = {
+                name: task for name, task in asked.tasks.items() if not (task.done() or self._waits_for(name, asked))
+            }
         finally:
-            _stop(asked.tasks.values())
+            stop(task for name, task in asked.tasks.items() if name not in rest)
         metrics.observe_votes(votes, asked.answered_s)
-        _warn(votes)
-        if sum(vote.status is Status.VOTED for vote in votes) < self.quorum:
-            raise _undecided(votes, self.quorum)
-        decision = replace(decide(votes, self.rule, self.wheel), early=early)
-        metrics.observe_decision(decision)
+        absences.warn(votes)
+        decision = None
+        if sum(vote.status is Status.VOTED for vote in votes) >= self.quorum:
+            decision = replace(decide(votes, self.rule, self.wheel), early=early)
+            metrics.observe_decision(decision)
+        if self.observer:
+            self.observer.observe(votes, rest, decision)
+        if not decision:
+            raise absences.undecided(votes, self.quorum)
         return decision
+
+    def _reliabilities(self) -> dict[str, Reliability]:
+        if not self.observer:
+            return {}
+        found = self.observer.records.reliabilities([(voter.name, voter.variant) for voter in self.voters])
+        for name in self.named & found.keys():
+            if found[name].standing is Standing.PROBATION:
+                standing = Standing.NOT_WAITED_FOR if found[name].is_late else Standing.COUNTED
+                found[name] = replace(found[name], standing=standing)
+        return found
 
     async def _wait(self, asked: "_Asked[Source]") -> bool:
         """Waits for the votes; returns whether some were not waited for."""
@@ -134,16 +161,21 @@ class Panel(Generic[Message, Source]):
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()  # a mistake of the panel's own is raised at once
-            if pending and self.early and self._settled(asked):
+            if pending and self._is_enough(asked):
                 return True
         return False
 
-    def _settled(self, asked: "_Asked[Source]") -> bool:
-        votes = [asked.tasks[voter.name].result() for voter in self.voters if asked.tasks[voter.name].done()]
-        missing = [name for name, task in asked.tasks.items() if not task.done()]
+    def _is_enough(self, asked: "_Asked[Source]") -> bool:
+        """Tells whether the panel can decide over the votes that are in."""
+        votes = [self._vote(voter, asked) for voter in self.voters if asked.tasks[voter.name].done()]
+        missing = [name for name, task in asked.tasks.items() if not task.done() and self._waits_for(name, asked)]
+        if not missing:
+            return (
+                sum(vote.status is Status.VOTED and vote.is_counted for vote in self._with_quorum(votes)) >= self.quorum
+            )
         # A voter that has not said what it is may be anything.
         known = asked.introductions
-        return settled(
+        return self.early and settled(
             votes,
             [Missing(name, fine=name not in known or known[name].fine) for name in missing],
             self.quorum,
@@ -151,9 +183,32 @@ class Panel(Generic[Message, Source]):
             self.wheel,
         )
 
-    def _vote(self, name: str, asked: "_Asked[Source]") -> Vote[Source]:
-        task = asked.tasks[name]
-        return task.result() if task.done() else asked.lost(name, Status.CANCELLED, CALLED_OFF)
+    def _waits_for(self, name: str, asked: "_Asked[Source]") -> bool:
+        reliability = asked.reliabilities.get(name)
+        if not reliability:
+            return True
+        return not reliability.is_late and (reliability.standing is Standing.COUNTED or not self.early)
+
+    def _vote(self, voter: Voter[Message, Source], asked: "_Asked[Source]") -> Vote[Source]:
+        """Returns a voter's part in the decision, as far as it is known now."""
+        task, reliability = asked.tasks[voter.name], asked.reliabilities.get(voter.name)
+        if task.done():
+            vote = task.result()
+        elif reliability and reliability.is_late:
+            vote = asked.lost(voter.name, Status.LATE, OFTEN_LATE)
+        else:
+            vote = asked.lost(voter.name, Status.CANCELLED, CALLED_OFF)
+        vote = replace(vote, variant=voter.variant, reliability=reliability)
+        if vote.status is not Status.VOTED or not reliability or reliability.standing is not Standing.PROBATION:
+            return vote
+        return replace(vote, is_counted=False, reason=NEW if reliability.is_new else ON_PROBATION)
+
+    def _with_quorum(self, votes: Sequence[Vote[Source]]) -> list[Vote[Source]]:
+        """Lets votes of voters on probation count where the quorum needs them: first of those that agree most."""
+        lacking = self.quorum - sum(vote.status is Status.VOTED and vote.is_counted for vote in votes)
+        spare = sorted((vote for vote in votes if not vote.is_counted), key=_agreement, reverse=True)
+        let = {vote.voter for vote in spare[: max(0, lacking)]}
+        return [replace(vote, is_counted=True, reason="") if vote.voter in let else vote for vote in votes]
 
     async def _ask(
         self,
@@ -184,6 +239,7 @@ class _Asked(Generic[Source]):
 
     started_s: float
     introductions: dict[str, Introduction[Source]]
+    reliabilities: Mapping[str, Reliability]
     tasks: "dict[str, asyncio.Future[Vote[Source]]]" = field(default_factory=dict)
     answered_s: dict[str, float] = field(default_factory=dict)
 
@@ -195,32 +251,5 @@ class _Asked(Generic[Source]):
         )
 
 
-def _warn(votes: Iterable[Vote[Source]]) -> None:
-    """Tells the operator of every voter that should have answered and did not."""
-    for vote in votes:
-        if vote.status in (Status.LATE, Status.FAILED):
-            extra = {
-                "voter": vote.voter,
-                "variant": vote.variant,
-                "seconds": round(vote.latency_s, 4),
-                "why": vote.reason,
-            }
-            log.warning("voter %s", vote.status, extra=extra)
-
-
-def _undecided(votes: Sequence[Vote[Source]], quorum: int) -> ServiceError:
-    """Returns the error that fewer votes than the quorum are: by it the caller knows whether to ask again."""
-    absent = [vote for vote in votes if vote.status is not Status.VOTED]
-    fates = "; ".join(f"{vote.voter} {vote.status} ({vote.reason})" for vote in absent)
-    counted = f"{len(votes) - len(absent)} of the {quorum} votes needed"
-    if any(vote.status is not Status.ABSTAINED for vote in absent):
-        return NotReady(f"{counted}: {fates}")
-    if len(absent) == len(votes):
-        return InvalidRequest("message", f"no voter can read it: {fates}")
-    return FailedPrecondition(f"{counted}, and asking again does not help, since the other voters abstain: {fates}")
-
-
-def _stop(tasks: Iterable[asyncio.Future[Vote[Source]]]) -> None:
-    for task in tasks:
-        if not task.cancel() and not task.cancelled():
-            task.exception()  # nobody else will look at it
+def _agreement(vote: Vote[Source]) -> float:
+    return (vote.reliability and vote.reliability.agreement) or 0.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from e3rg.understanding.v1 import understanding_pb2 as pb
-from services.understanding.domain import Decision, Status, Vote
+from services.understanding.domain import Decision, Reliability, Standing, Status, Vote
 from services.understanding.voters import Answer
 
 _STATUSES = {
@@ -12,6 +12,11 @@ _STATUSES = {
     Status.LATE: pb.VOTE_STATUS_LATE,
     Status.FAILED: pb.VOTE_STATUS_FAILED,
     Status.CANCELLED: pb.VOTE_STATUS_CANCELLED,
+}
+_STANDINGS = {
+    Standing.COUNTED: pb.STANDING_COUNTED,
+    Standing.PROBATION: pb.STANDING_PROBATION,
+    Standing.NOT_WAITED_FOR: pb.STANDING_NOT_WAITED_FOR,
 }
 
 
@@ -45,4 +50,15 @@ def _to_vote(vote: Vote[Answer]) -> pb.Vote:
         weight=vote.weight,
         label_without=vote.label_without,
         variant=vote.variant,
+        reliability=_to_reliability(vote.reliability) if vote.reliability else None,
+    )
+
+
+def _to_reliability(found: Reliability) -> pb.Reliability:
+    return pb.Reliability(
+        agreement=found.agreement,
+        abstained=found.abstained,
+        late=found.late,
+        messages=found.messages,
+        standing=_STANDINGS[found.standing],
     )

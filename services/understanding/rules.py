@@ -42,7 +42,12 @@ class Ballot:
 
 def ballots_of(votes: Iterable[Vote[Any]], wheel: Wheel) -> list[Ballot]:
     """Returns the ballots of the votes that count, in their order."""
-    return [_ballot(vote, wheel) for vote in votes if vote.status is Status.VOTED]
+    return [_ballot(vote, wheel) for vote in votes if vote.status is Status.VOTED and vote.is_counted]
+
+
+def choice_of(vote: Vote[Any], wheel: Wheel) -> str:
+    """Returns the class that a vote chooses, whether it counts or not."""
+    return _ballot(vote, wheel).choice
 
 
 class Rule(Protocol):

@@ -131,7 +131,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         naming = self._variants.named(header.variants, header.variants_version)
         received, named = await asyncio.gather(self._intake.receive(audio, video), naming)
         decoded_s = time.monotonic()
-        panel = replace(self._panel, voters=named.voters)
+        panel = replace(self._panel, voters=named.voters, named=named.by_caller)
         wordless = Message("", received.audio, received.frames, (), header.seed)
         ahead = panel.begin(wordless) if received.frames else Ahead[Answer]()
         try:

@@ -31,6 +31,9 @@ class UnderstandingSettings(VariantSettings):
     needs it; under "pooled" all weigh the same without it; the majority knows none."""
     early: bool = True
     """Whether to decide, and call off who has not answered, once no missing vote can change the result."""
+    reliability: bool = True
+    """Whether to keep track records of the voters: one that agrees with the others no better than chance is not
+    counted, one that is often late is not waited for."""
     history_turns_max: int = Field(default=40, ge=1)
     """Turns of the conversation before the message that the voters get; of a longer one the last."""
     vote_deadline_s: float = Field(default=4, gt=0)

@@ -90,12 +90,14 @@ class Named:
         shadows: Those that vote too, and whose votes do not count.
         skipped: Shadows that cannot be asked, as voter and variant.
         notes: Variants that vote in the place of others.
+        by_caller: Voters whose variant the caller of the turn names.
     """
 
     voters: tuple[Voter[Message, Answer], ...]
     shadows: tuple[MllmVoter, ...]
     skipped: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    by_caller: frozenset[str]
 
 
 class Variants:
@@ -139,7 +141,8 @@ class Variants:
                     skipped.append((voter.name, variant))
                 elif variant != voter.variant:
                     shadows.append(shadow)
-        return Named(tuple(voters), tuple(shadows), tuple(skipped), tuple(notes))
+        by_caller = frozenset(each.voter for each in variants if each.named)
+        return Named(tuple(voters), tuple(shadows), tuple(skipped), tuple(notes), by_caller)
 
     async def writer(self, variant: str, version: int) -> MllmVoter:
         """Return the writer for a reply, once the version is known or was waited for.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import emotions
-from benchmarks.panel import outcomes, tables, votes
+from benchmarks.panel import liars, outcomes, tables, votes
 from benchmarks.panel.__main__ import main
 from benchmarks.panel.latency import Replayed, Waited, waited
 from benchmarks.panel.outcomes import Outcome
@@ -18,6 +19,7 @@ from benchmarks.panel.votes import InputError, Row, Said, Situation
 from services.mllm.domain import Level, Message, Modality, Prediction
 from services.understanding.rules import rule_of
 from services.understanding.training import weights
+from tests.track_records import draw, right
 
 WHEEL = emotions.load()
 SAD = Said({"sad": 0.7, "happy": 0.3}, fine=True, cost_ms=0.0)
@@ -350,4 +352,33 @@ def test_every_voter_of_the_file_is_seated_but_the_variants(tmp_path: Path, caps
     assert "panel of text, big, bare, 0-shot " in capsys.readouterr().out
     assert "--voter huge: is not in the file; its voters are big; " in refused(
         capsys, "--votes-in", path, "--voter", "huge"
+    )
+
+
+def test_liars_and_late_voters_cost_the_majority_little_where_it_keeps_track_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance, rows = random.Random(1), []
+    voters = {"text": right(0.75), "smollm2": right(0.7), "third": right(0.65)}
+    for number in range(250):
+        truth = draw(chance)
+        said = {name: Said({says(truth, chance): 1.0}, True, 10.0) for name, says in voters.items()}
+        rows.append(Row(str(number), truth, said))
+    path = voted(tmp_path / "votes.jsonl", rows)
+    assert main(["--votes-in", path, "--latency", "0", "--liar", "2", "--late", "third"]) == 0
+    printed = capsys.readouterr().out.partition("in mean seconds to the decision")[2]
+    found = {line[:45].strip(): [float(each) for each in line[45:].split()] for line in printed.splitlines()[2:]}
+    assert set(found) == {"nobody", "third late", *(f"2 liars, {kind}" for kind in liars.lies(WHEEL))}
+    for name, (_, lost, _, _, lost_less, _) in found.items():
+        if "liars" in name:
+            assert lost > 3
+            assert lost_less < lost / 2
+    _, _, seconds, _, _, fewer_seconds = found["third late"]
+    assert fewer_seconds < seconds / 5
+
+
+def test_only_a_voter_of_the_panel_can_be_made_late(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = voted(tmp_path / "votes.jsonl", [Row("0", "sad", {"text": SAD})])
+    assert "--late face: is not on the panel; its voters are text" in refused(
+        capsys, "--votes-in", path, "--late", "face"
     )

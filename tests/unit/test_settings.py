@@ -91,6 +91,12 @@ def test_the_order_of_the_voters_is_their_priority() -> None:
     assert list(UnderstandingSettings().voters) == ["text", "lead"]
 
 
+def test_track_records_of_the_voters_are_kept_unless_one_switch_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert UnderstandingSettings().reliability
+    monkeypatch.setenv("E3RG_UNDERSTANDING_RELIABILITY", "false")
+    assert not UnderstandingSettings().reliability
+
+
 def test_unless_told_otherwise_the_majority_decides_as_early_as_it_can() -> None:
     settings = UnderstandingSettings()
     assert (settings.rule, settings.weights, settings.early, settings.quorum) == ("majority", "", True, 1)

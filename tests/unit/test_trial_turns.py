@@ -77,3 +77,9 @@ def test_without_an_experiment_or_without_its_stage_there_is_none() -> None:
 def test_a_voter_is_always_drawn_by_lot() -> None:
     trial = TRIAL.model_copy(update={"stage": "mllm-text"})
     assert routing(trial).trial({}, {"mllm-text": "b"}) == trial
+
+
+def test_the_panel_is_told_which_variant_of_a_voter_the_caller_names() -> None:
+    drawn, named = routing().voters(), routing(override="b", stage="mllm-text").voters()
+    assert [each.named for each in drawn] == [False]
+    assert [(each.voter, each.variant, each.named) for each in named] == [("text", "b", True)]

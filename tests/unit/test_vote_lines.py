@@ -71,3 +71,14 @@ def test_a_decision_is_told_voter_by_voter_with_what_would_have_won_without_each
 def test_a_decision_has_a_summary_of_one_line() -> None:
     record = understanding.VoteRecord(label="lonely", rule="weighted", margin=2.25, votes=[PROMPTED, FACE, SLOW])
     assert vote_summary(record) == "lonely by weighted, margin 2.25: qwen lonely, face sad, ola was called off"
+
+
+def test_a_vote_on_probation_is_told_and_not_among_the_counted() -> None:
+    doubted = understanding.Vote()
+    doubted.CopyFrom(FACE)
+    doubted.reason = "on probation: it is new to the panel"
+    record = understanding.VoteRecord(label="lonely", rule="majority", margin=1, agreement=1, votes=[PROMPTED, doubted])
+    lines = list(vote_lines(record))
+    assert lines[1].endswith("(saw video, classified); not counted: on probation: it is new to the panel")
+    assert "agreement 100% of 1 counted" in lines[3]
+    assert vote_summary(record) == "lonely by majority, margin 1: qwen lonely, face sad (not counted)"

@@ -26,7 +26,7 @@ from e3rg.common.v1 import common_pb2 as e3rg_dot_common_dot_v1_dot_common__pb2
 from e3rg.mllm.v1 import mllm_pb2 as e3rg_dot_mllm_dot_v1_dot_mllm__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)e3rg/understanding/v1/understanding.proto\x12\x15\x65\x33rg.understanding.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\x1a\x17\x65\x33rg/mllm/v1/mllm.proto\"\x11\n\x0fGetPanelRequest\"f\n\x04Seat\x12\r\n\x05voter\x18\x01 \x01(\t\x12-\n\x05model\x18\x02 \x01(\x0b\x32\x1e.e3rg.mllm.v1.GetModelResponse\x12\x0f\n\x07problem\x18\x03 \x01(\t\x12\x0f\n\x07variant\x18\x04 \x01(\t\"\x82\x02\n\x10GetPanelResponse\x12\x15\n\rontology_hash\x18\x01 \x01(\t\x12*\n\x05seats\x18\x02 \x03(\x0b\x32\x1b.e3rg.understanding.v1.Seat\x12\x0e\n\x06writer\x18\x03 \x01(\t\x12\x13\n\x0btranscriber\x18\x04 \x01(\t\x12\x0e\n\x06quorum\x18\x05 \x01(\r\x12\x0c\n\x04rule\x18\x06 \x01(\t\x12\x17\n\x0fweights_version\x18\x07 \x01(\t\x12\x12\n\ndeadline_s\x18\x08 \x01(\x01\x12\r\n\x05\x65\x61rly\x18\t \x01(\x08\x12,\n\x07writers\x18\n \x03(\x0b\x32\x1b.e3rg.understanding.v1.Seat\"\xca\x01\n\x10UnderstandHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x18\n\x10\x61udio_size_bytes\x18\x02 \x01(\x04\x12\x18\n\x10video_size_bytes\x18\x03 \x01(\x04\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12\x0c\n\x04seed\x18\x05 \x01(\r\x12\x35\n\x08variants\x18\x06 \x03(\x0b\x32#.e3rg.understanding.v1.VoterVariant\x12\x18\n\x10variants_version\x18\x07 \x01(\x04\"?\n\x0cVoterVariant\x12\r\n\x05voter\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07shadows\x18\x03 \x03(\t\"k\n\x11UnderstandContext\x12*\n\x07history\x18\x01 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12*\n\x05risks\x18\x02 \x03(\x0b\x32\x1b.e3rg.common.v1.EarlierRisk\"\xb5\x01\n\x11UnderstandRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.e3rg.understanding.v1.UnderstandHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12\x0f\n\x05video\x18\x03 \x01(\x0cH\x00\x12;\n\x07\x63ontext\x18\x04 \x01(\x0b\x32(.e3rg.understanding.v1.UnderstandContextH\x00\x42\x06\n\x04part\"\x86\x02\n\x04Vote\x12\r\n\x05voter\x18\x01 \x01(\t\x12\x31\n\x06status\x18\x02 \x01(\x0e\x32!.e3rg.understanding.v1.VoteStatus\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x38\n\nprediction\x18\x04 \x01(\x0b\x32$.e3rg.mllm.v1.PredictEmotionResponse\x12\'\n\x04\x63\x61rd\x18\x05 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x11\n\tlatency_s\x18\x06 \x01(\x01\x12\x0e\n\x06weight\x18\x07 \x01(\x02\x12\x15\n\rlabel_without\x18\x08 \x01(\t\x12\x0f\n\x07variant\x18\t \x01(\t\"\xfb\x03\n\nVoteRecord\x12\r\n\x05label\x18\x01 \x01(\t\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x0c\n\x04rule\x18\x03 \x01(\t\x12\x0e\n\x06margin\x18\x04 \x01(\x02\x12\x11\n\ttie_break\x18\x05 \x01(\t\x12*\n\x05votes\x18\x06 \x03(\x0b\x32\x1b.e3rg.understanding.v1.Vote\x12I\n\x0c\x64istribution\x18\x07 \x03(\x0b\x32\x33.e3rg.understanding.v1.VoteRecord.DistributionEntry\x12;\n\x05tally\x18\x08 \x03(\x0b\x32,.e3rg.understanding.v1.VoteRecord.TallyEntry\x12\x14\n\x0c\x65ntropy_bits\x18\t \x01(\x02\x12\x11\n\tagreement\x18\n \x01(\x02\x12\r\n\x05\x65\x61rly\x18\x0b \x01(\x08\x12\x17\n\x0fweights_version\x18\x0c \x01(\t\x12\x31\n\x0cshadow_votes\x18\r \x03(\x0b\x32\x1b.e3rg.understanding.v1.Vote\x1a\x33\n\x11\x44istributionEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x1a,\n\nTallyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"\xbf\x02\n\x12UnderstandResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x13\n\x0btranscribed\x18\x02 \x01(\x08\x12(\n\x07\x65motion\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32!.e3rg.understanding.v1.VoteRecord\x12\r\n\x05notes\x18\x05 \x03(\t\x12\x10\n\x08\x64\x65\x63ode_s\x18\x06 \x01(\x01\x12\x14\n\x0ctranscribe_s\x18\x07 \x01(\x01\x12\x0e\n\x06vote_s\x18\x08 \x01(\x01\x12\"\n\x04risk\x18\n \x01(\x0b\x32\x14.e3rg.common.v1.Risk\x12\x13\n\x0brisk_is_new\x18\x0b \x01(\x08\x12\x11\n\tundecided\x18\x0c \x01(\t\x12\x10\n\x08language\x18\r \x01(\tJ\x04\x08\t\x10\n\"\xca\x01\n\x11WriteReplyRequest\x12.\n\x05reply\x18\x01 \x01(\x0b\x32\x1f.e3rg.mllm.v1.WriteReplyRequest\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x18\n\x10variants_version\x18\x03 \x01(\x04\x12\"\n\x04risk\x18\x04 \x01(\x0b\x32\x14.e3rg.common.v1.Risk\x12\x13\n\x0brisk_is_new\x18\x05 \x01(\x08\x12\x0f\n\x07\x63ountry\x18\x06 \x01(\t\x12\x10\n\x08language\x18\x07 \x01(\t\"\x86\x01\n\x12WriteReplyResponse\x12\x12\n\x08sentence\x18\x01 \x01(\tH\x00\x12+\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecordH\x00\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCardB\x06\n\x04part\"`\n\x0cStageVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0e\n\x06needed\x18\x04 \x01(\x08\x12\x0f\n\x07\x63ontrol\x18\x05 \x01(\x08\"M\n\x14\x43heckVariantsRequest\x12\x35\n\x08variants\x18\x01 \x03(\x0b\x32#.e3rg.understanding.v1.StageVariant\"J\n\x15\x43heckVariantsResponse\x12\x10\n\x08problems\x18\x01 \x03(\t\x12\x11\n\tnot_ready\x18\x02 \x03(\t\x12\x0c\n\x04lost\x18\x03 \x03(\t*\xa4\x01\n\nVoteStatus\x12\x1b\n\x17VOTE_STATUS_UNSPECIFIED\x10\x00\x12\x15\n\x11VOTE_STATUS_VOTED\x10\x01\x12\x19\n\x15VOTE_STATUS_ABSTAINED\x10\x02\x12\x14\n\x10VOTE_STATUS_LATE\x10\x03\x12\x16\n\x12VOTE_STATUS_FAILED\x10\x04\x12\x19\n\x15VOTE_STATUS_CANCELLED\x10\x05\x32\xa9\x03\n\x14UnderstandingService\x12[\n\x08GetPanel\x12&.e3rg.understanding.v1.GetPanelRequest\x1a\'.e3rg.understanding.v1.GetPanelResponse\x12\x63\n\nUnderstand\x12(.e3rg.understanding.v1.UnderstandRequest\x1a).e3rg.understanding.v1.UnderstandResponse(\x01\x12\x63\n\nWriteReply\x12(.e3rg.understanding.v1.WriteReplyRequest\x1a).e3rg.understanding.v1.WriteReplyResponse0\x01\x12j\n\rCheckVariants\x12+.e3rg.understanding.v1.CheckVariantsRequest\x1a,.e3rg.understanding.v1.CheckVariantsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)e3rg/understanding/v1/understanding.proto\x12\x15\x65\x33rg.understanding.v1\x1a\x1b\x65\x33rg/common/v1/common.proto\x1a\x17\x65\x33rg/mllm/v1/mllm.proto\"\x11\n\x0fGetPanelRequest\"f\n\x04Seat\x12\r\n\x05voter\x18\x01 \x01(\t\x12-\n\x05model\x18\x02 \x01(\x0b\x32\x1e.e3rg.mllm.v1.GetModelResponse\x12\x0f\n\x07problem\x18\x03 \x01(\t\x12\x0f\n\x07variant\x18\x04 \x01(\t\"\x82\x02\n\x10GetPanelResponse\x12\x15\n\rontology_hash\x18\x01 \x01(\t\x12*\n\x05seats\x18\x02 \x03(\x0b\x32\x1b.e3rg.understanding.v1.Seat\x12\x0e\n\x06writer\x18\x03 \x01(\t\x12\x13\n\x0btranscriber\x18\x04 \x01(\t\x12\x0e\n\x06quorum\x18\x05 \x01(\r\x12\x0c\n\x04rule\x18\x06 \x01(\t\x12\x17\n\x0fweights_version\x18\x07 \x01(\t\x12\x12\n\ndeadline_s\x18\x08 \x01(\x01\x12\r\n\x05\x65\x61rly\x18\t \x01(\x08\x12,\n\x07writers\x18\n \x03(\x0b\x32\x1b.e3rg.understanding.v1.Seat\"\xca\x01\n\x10UnderstandHeader\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x18\n\x10\x61udio_size_bytes\x18\x02 \x01(\x04\x12\x18\n\x10video_size_bytes\x18\x03 \x01(\x04\x12\x15\n\rontology_hash\x18\x04 \x01(\t\x12\x0c\n\x04seed\x18\x05 \x01(\r\x12\x35\n\x08variants\x18\x06 \x03(\x0b\x32#.e3rg.understanding.v1.VoterVariant\x12\x18\n\x10variants_version\x18\x07 \x01(\x04\"N\n\x0cVoterVariant\x12\r\n\x05voter\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07shadows\x18\x03 \x03(\t\x12\r\n\x05named\x18\x04 \x01(\x08\"k\n\x11UnderstandContext\x12*\n\x07history\x18\x01 \x03(\x0b\x32\x19.e3rg.common.v1.Utterance\x12*\n\x05risks\x18\x02 \x03(\x0b\x32\x1b.e3rg.common.v1.EarlierRisk\"\xb5\x01\n\x11UnderstandRequest\x12\x39\n\x06header\x18\x01 \x01(\x0b\x32\'.e3rg.understanding.v1.UnderstandHeaderH\x00\x12\x0f\n\x05\x61udio\x18\x02 \x01(\x0cH\x00\x12\x0f\n\x05video\x18\x03 \x01(\x0cH\x00\x12;\n\x07\x63ontext\x18\x04 \x01(\x0b\x32(.e3rg.understanding.v1.UnderstandContextH\x00\x42\x06\n\x04part\"\x99\x01\n\x0bReliability\x12\x16\n\tagreement\x18\x01 \x01(\x02H\x00\x88\x01\x01\x12\x11\n\tabstained\x18\x02 \x01(\x02\x12\x0c\n\x04late\x18\x03 \x01(\x02\x12\x10\n\x08messages\x18\x04 \x01(\r\x12\x31\n\x08standing\x18\x05 \x01(\x0e\x32\x1f.e3rg.understanding.v1.StandingB\x0c\n\n_agreement\"\xbf\x02\n\x04Vote\x12\r\n\x05voter\x18\x01 \x01(\t\x12\x31\n\x06status\x18\x02 \x01(\x0e\x32!.e3rg.understanding.v1.VoteStatus\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x38\n\nprediction\x18\x04 \x01(\x0b\x32$.e3rg.mllm.v1.PredictEmotionResponse\x12\'\n\x04\x63\x61rd\x18\x05 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCard\x12\x11\n\tlatency_s\x18\x06 \x01(\x01\x12\x0e\n\x06weight\x18\x07 \x01(\x02\x12\x15\n\rlabel_without\x18\x08 \x01(\t\x12\x0f\n\x07variant\x18\t \x01(\t\x12\x37\n\x0breliability\x18\n \x01(\x0b\x32\".e3rg.understanding.v1.Reliability\"\xfb\x03\n\nVoteRecord\x12\r\n\x05label\x18\x01 \x01(\t\x12\x12\n\nface_class\x18\x02 \x01(\t\x12\x0c\n\x04rule\x18\x03 \x01(\t\x12\x0e\n\x06margin\x18\x04 \x01(\x02\x12\x11\n\ttie_break\x18\x05 \x01(\t\x12*\n\x05votes\x18\x06 \x03(\x0b\x32\x1b.e3rg.understanding.v1.Vote\x12I\n\x0c\x64istribution\x18\x07 \x03(\x0b\x32\x33.e3rg.understanding.v1.VoteRecord.DistributionEntry\x12;\n\x05tally\x18\x08 \x03(\x0b\x32,.e3rg.understanding.v1.VoteRecord.TallyEntry\x12\x14\n\x0c\x65ntropy_bits\x18\t \x01(\x02\x12\x11\n\tagreement\x18\n \x01(\x02\x12\r\n\x05\x65\x61rly\x18\x0b \x01(\x08\x12\x17\n\x0fweights_version\x18\x0c \x01(\t\x12\x31\n\x0cshadow_votes\x18\r \x03(\x0b\x32\x1b.e3rg.understanding.v1.Vote\x1a\x33\n\x11\x44istributionEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x1a,\n\nTallyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\"\xbf\x02\n\x12UnderstandResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x13\n\x0btranscribed\x18\x02 \x01(\x08\x12(\n\x07\x65motion\x18\x03 \x01(\x0b\x32\x17.e3rg.common.v1.Emotion\x12\x31\n\x06record\x18\x04 \x01(\x0b\x32!.e3rg.understanding.v1.VoteRecord\x12\r\n\x05notes\x18\x05 \x03(\t\x12\x10\n\x08\x64\x65\x63ode_s\x18\x06 \x01(\x01\x12\x14\n\x0ctranscribe_s\x18\x07 \x01(\x01\x12\x0e\n\x06vote_s\x18\x08 \x01(\x01\x12\"\n\x04risk\x18\n \x01(\x0b\x32\x14.e3rg.common.v1.Risk\x12\x13\n\x0brisk_is_new\x18\x0b \x01(\x08\x12\x11\n\tundecided\x18\x0c \x01(\t\x12\x10\n\x08language\x18\r \x01(\tJ\x04\x08\t\x10\n\"\xca\x01\n\x11WriteReplyRequest\x12.\n\x05reply\x18\x01 \x01(\x0b\x32\x1f.e3rg.mllm.v1.WriteReplyRequest\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x18\n\x10variants_version\x18\x03 \x01(\x04\x12\"\n\x04risk\x18\x04 \x01(\x0b\x32\x14.e3rg.common.v1.Risk\x12\x13\n\x0brisk_is_new\x18\x05 \x01(\x08\x12\x0f\n\x07\x63ountry\x18\x06 \x01(\t\x12\x10\n\x08language\x18\x07 \x01(\t\"\x86\x01\n\x12WriteReplyResponse\x12\x12\n\x08sentence\x18\x01 \x01(\tH\x00\x12+\n\x06record\x18\x02 \x01(\x0b\x32\x19.e3rg.mllm.v1.ReplyRecordH\x00\x12\'\n\x04\x63\x61rd\x18\x03 \x01(\x0b\x32\x19.e3rg.common.v1.ModelCardB\x06\n\x04part\"`\n\x0cStageVariant\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07variant\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0e\n\x06needed\x18\x04 \x01(\x08\x12\x0f\n\x07\x63ontrol\x18\x05 \x01(\x08\"M\n\x14\x43heckVariantsRequest\x12\x35\n\x08variants\x18\x01 \x03(\x0b\x32#.e3rg.understanding.v1.StageVariant\"J\n\x15\x43heckVariantsResponse\x12\x10\n\x08problems\x18\x01 \x03(\t\x12\x11\n\tnot_ready\x18\x02 \x03(\t\x12\x0c\n\x04lost\x18\x03 \x03(\t*\xa4\x01\n\nVoteStatus\x12\x1b\n\x17VOTE_STATUS_UNSPECIFIED\x10\x00\x12\x15\n\x11VOTE_STATUS_VOTED\x10\x01\x12\x19\n\x15VOTE_STATUS_ABSTAINED\x10\x02\x12\x14\n\x10VOTE_STATUS_LATE\x10\x03\x12\x16\n\x12VOTE_STATUS_FAILED\x10\x04\x12\x19\n\x15VOTE_STATUS_CANCELLED\x10\x05*o\n\x08Standing\x12\x18\n\x14STANDING_UNSPECIFIED\x10\x00\x12\x14\n\x10STANDING_COUNTED\x10\x01\x12\x16\n\x12STANDING_PROBATION\x10\x02\x12\x1b\n\x17STANDING_NOT_WAITED_FOR\x10\x03\x32\xa9\x03\n\x14UnderstandingService\x12[\n\x08GetPanel\x12&.e3rg.understanding.v1.GetPanelRequest\x1a\'.e3rg.understanding.v1.GetPanelResponse\x12\x63\n\nUnderstand\x12(.e3rg.understanding.v1.UnderstandRequest\x1a).e3rg.understanding.v1.UnderstandResponse(\x01\x12\x63\n\nWriteReply\x12(.e3rg.understanding.v1.WriteReplyRequest\x1a).e3rg.understanding.v1.WriteReplyResponse0\x01\x12j\n\rCheckVariants\x12+.e3rg.understanding.v1.CheckVariantsRequest\x1a,.e3rg.understanding.v1.CheckVariantsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,8 +37,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VOTERECORD_DISTRIBUTIONENTRY']._serialized_options = b'8\001'
   _globals['_VOTERECORD_TALLYENTRY']._loaded_options = None
   _globals['_VOTERECORD_TALLYENTRY']._serialized_options = b'8\001'
-  _globals['_VOTESTATUS']._serialized_start=2762
-  _globals['_VOTESTATUS']._serialized_end=2926
+  _globals['_VOTESTATUS']._serialized_start=2990
+  _globals['_VOTESTATUS']._serialized_end=3154
+  _globals['_STANDING']._serialized_start=3156
+  _globals['_STANDING']._serialized_end=3267
   _globals['_GETPANELREQUEST']._serialized_start=122
   _globals['_GETPANELREQUEST']._serialized_end=139
   _globals['_SEAT']._serialized_start=141
@@ -48,31 +50,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UNDERSTANDHEADER']._serialized_start=507
   _globals['_UNDERSTANDHEADER']._serialized_end=709
   _globals['_VOTERVARIANT']._serialized_start=711
-  _globals['_VOTERVARIANT']._serialized_end=774
-  _globals['_UNDERSTANDCONTEXT']._serialized_start=776
-  _globals['_UNDERSTANDCONTEXT']._serialized_end=883
-  _globals['_UNDERSTANDREQUEST']._serialized_start=886
-  _globals['_UNDERSTANDREQUEST']._serialized_end=1067
-  _globals['_VOTE']._serialized_start=1070
-  _globals['_VOTE']._serialized_end=1332
-  _globals['_VOTERECORD']._serialized_start=1335
-  _globals['_VOTERECORD']._serialized_end=1842
-  _globals['_VOTERECORD_DISTRIBUTIONENTRY']._serialized_start=1745
-  _globals['_VOTERECORD_DISTRIBUTIONENTRY']._serialized_end=1796
-  _globals['_VOTERECORD_TALLYENTRY']._serialized_start=1798
-  _globals['_VOTERECORD_TALLYENTRY']._serialized_end=1842
-  _globals['_UNDERSTANDRESPONSE']._serialized_start=1845
-  _globals['_UNDERSTANDRESPONSE']._serialized_end=2164
-  _globals['_WRITEREPLYREQUEST']._serialized_start=2167
-  _globals['_WRITEREPLYREQUEST']._serialized_end=2369
-  _globals['_WRITEREPLYRESPONSE']._serialized_start=2372
-  _globals['_WRITEREPLYRESPONSE']._serialized_end=2506
-  _globals['_STAGEVARIANT']._serialized_start=2508
-  _globals['_STAGEVARIANT']._serialized_end=2604
-  _globals['_CHECKVARIANTSREQUEST']._serialized_start=2606
-  _globals['_CHECKVARIANTSREQUEST']._serialized_end=2683
-  _globals['_CHECKVARIANTSRESPONSE']._serialized_start=2685
-  _globals['_CHECKVARIANTSRESPONSE']._serialized_end=2759
-  _globals['_UNDERSTANDINGSERVICE']._serialized_start=2929
-  _globals['_UNDERSTANDINGSERVICE']._serialized_end=3354
+  _globals['_VOTERVARIANT']._serialized_end=789
+  _globals['_UNDERSTANDCONTEXT']._serialized_start=791
+  _globals['_UNDERSTANDCONTEXT']._serialized_end=898
+  _globals['_UNDERSTANDREQUEST']._serialized_start=901
+  _globals['_UNDERSTANDREQUEST']._serialized_end=1082
+  _globals['_RELIABILITY']._serialized_start=1085
+  _globals['_RELIABILITY']._serialized_end=1238
+  _globals['_VOTE']._serialized_start=1241
+  _globals['_VOTE']._serialized_end=1560
+  _globals['_VOTERECORD']._serialized_start=1563
+  _globals['_VOTERECORD']._serialized_end=2070
+  _globals['_VOTERECORD_DISTRIBUTIONENTRY']._serialized_start=1973
+  _globals['_VOTERECORD_DISTRIBUTIONENTRY']._serialized_end=2024
+  _globals['_VOTERECORD_TALLYENTRY']._serialized_start=2026
+  _globals['_VOTERECORD_TALLYENTRY']._serialized_end=2070
+  _globals['_UNDERSTANDRESPONSE']._serialized_start=2073
+  _globals['_UNDERSTANDRESPONSE']._serialized_end=2392
+  _globals['_WRITEREPLYREQUEST']._serialized_start=2395
+  _globals['_WRITEREPLYREQUEST']._serialized_end=2597
+  _globals['_WRITEREPLYRESPONSE']._serialized_start=2600
+  _globals['_WRITEREPLYRESPONSE']._serialized_end=2734
+  _globals['_STAGEVARIANT']._serialized_start=2736
+  _globals['_STAGEVARIANT']._serialized_end=2832
+  _globals['_CHECKVARIANTSREQUEST']._serialized_start=2834
+  _globals['_CHECKVARIANTSREQUEST']._serialized_end=2911
+  _globals['_CHECKVARIANTSRESPONSE']._serialized_start=2913
+  _globals['_CHECKVARIANTSRESPONSE']._serialized_end=2987
+  _globals['_UNDERSTANDINGSERVICE']._serialized_start=3270
+  _globals['_UNDERSTANDINGSERVICE']._serialized_end=3695
 # @@protoc_insertion_point(module_scope)

@@ -16,12 +16,23 @@ class VoteStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VOTE_STATUS_LATE: _ClassVar[VoteStatus]
     VOTE_STATUS_FAILED: _ClassVar[VoteStatus]
     VOTE_STATUS_CANCELLED: _ClassVar[VoteStatus]
+
+class Standing(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STANDING_UNSPECIFIED: _ClassVar[Standing]
+    STANDING_COUNTED: _ClassVar[Standing]
+    STANDING_PROBATION: _ClassVar[Standing]
+    STANDING_NOT_WAITED_FOR: _ClassVar[Standing]
 VOTE_STATUS_UNSPECIFIED: VoteStatus
 VOTE_STATUS_VOTED: VoteStatus
 VOTE_STATUS_ABSTAINED: VoteStatus
 VOTE_STATUS_LATE: VoteStatus
 VOTE_STATUS_FAILED: VoteStatus
 VOTE_STATUS_CANCELLED: VoteStatus
+STANDING_UNSPECIFIED: Standing
+STANDING_COUNTED: Standing
+STANDING_PROBATION: Standing
+STANDING_NOT_WAITED_FOR: Standing
 
 class GetPanelRequest(_message.Message):
     __slots__ = ()
@@ -82,14 +93,16 @@ class UnderstandHeader(_message.Message):
     def __init__(self, text: _Optional[str] = ..., audio_size_bytes: _Optional[int] = ..., video_size_bytes: _Optional[int] = ..., ontology_hash: _Optional[str] = ..., seed: _Optional[int] = ..., variants: _Optional[_Iterable[_Union[VoterVariant, _Mapping]]] = ..., variants_version: _Optional[int] = ...) -> None: ...
 
 class VoterVariant(_message.Message):
-    __slots__ = ("voter", "variant", "shadows")
+    __slots__ = ("voter", "variant", "shadows", "named")
     VOTER_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
     SHADOWS_FIELD_NUMBER: _ClassVar[int]
+    NAMED_FIELD_NUMBER: _ClassVar[int]
     voter: str
     variant: str
     shadows: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, voter: _Optional[str] = ..., variant: _Optional[str] = ..., shadows: _Optional[_Iterable[str]] = ...) -> None: ...
+    named: bool
+    def __init__(self, voter: _Optional[str] = ..., variant: _Optional[str] = ..., shadows: _Optional[_Iterable[str]] = ..., named: bool = ...) -> None: ...
 
 class UnderstandContext(_message.Message):
     __slots__ = ("history", "risks")
@@ -111,8 +124,22 @@ class UnderstandRequest(_message.Message):
     context: UnderstandContext
     def __init__(self, header: _Optional[_Union[UnderstandHeader, _Mapping]] = ..., audio: _Optional[bytes] = ..., video: _Optional[bytes] = ..., context: _Optional[_Union[UnderstandContext, _Mapping]] = ...) -> None: ...
 
+class Reliability(_message.Message):
+    __slots__ = ("agreement", "abstained", "late", "messages", "standing")
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    ABSTAINED_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    agreement: float
+    abstained: float
+    late: float
+    messages: int
+    standing: Standing
+    def __init__(self, agreement: _Optional[float] = ..., abstained: _Optional[float] = ..., late: _Optional[float] = ..., messages: _Optional[int] = ..., standing: _Optional[_Union[Standing, str]] = ...) -> None: ...
+
 class Vote(_message.Message):
-    __slots__ = ("voter", "status", "reason", "prediction", "card", "latency_s", "weight", "label_without", "variant")
+    __slots__ = ("voter", "status", "reason", "prediction", "card", "latency_s", "weight", "label_without", "variant", "reliability")
     VOTER_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +149,7 @@ class Vote(_message.Message):
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     LABEL_WITHOUT_FIELD_NUMBER: _ClassVar[int]
     VARIANT_FIELD_NUMBER: _ClassVar[int]
+    RELIABILITY_FIELD_NUMBER: _ClassVar[int]
     voter: str
     status: VoteStatus
     reason: str
@@ -131,7 +159,8 @@ class Vote(_message.Message):
     weight: float
     label_without: str
     variant: str
-    def __init__(self, voter: _Optional[str] = ..., status: _Optional[_Union[VoteStatus, str]] = ..., reason: _Optional[str] = ..., prediction: _Optional[_Union[_mllm_pb2.PredictEmotionResponse, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., latency_s: _Optional[float] = ..., weight: _Optional[float] = ..., label_without: _Optional[str] = ..., variant: _Optional[str] = ...) -> None: ...
+    reliability: Reliability
+    def __init__(self, voter: _Optional[str] = ..., status: _Optional[_Union[VoteStatus, str]] = ..., reason: _Optional[str] = ..., prediction: _Optional[_Union[_mllm_pb2.PredictEmotionResponse, _Mapping]] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., latency_s: _Optional[float] = ..., weight: _Optional[float] = ..., label_without: _Optional[str] = ..., variant: _Optional[str] = ..., reliability: _Optional[_Union[Reliability, _Mapping]] = ...) -> None: ...
 
 class VoteRecord(_message.Message):
     __slots__ = ("label", "face_class", "rule", "margin", "tie_break", "votes", "distribution", "tally", "entropy_bits", "agreement", "early", "weights_version", "shadow_votes")

@@ -13,6 +13,7 @@ from services.memory.archive_format import (
     ABOUT,
     EXAMPLES,
     LINES_MAX,
+    RAISED_RISKS,
     SAID_TURNS,
     VERSIONS_MAX,
     SaidTurn,
@@ -25,8 +26,9 @@ from services.memory.archive_import import GONE, Import
 from services.memory.domain import Example, Identity, Turn
 from services.memory.repositories.conversations import Conversations, with_clips
 from services.memory.repositories.examples import Examples
+from services.memory.repositories.risks import is_unfaded
 from services.memory.schema import clips, conversations, emotion_references, examples, reference_files, turns, users
-from services.memory.session import Session, read_as
+from services.memory.session import Session, by, read_as
 from services.memory.storage import reading
 
 
@@ -144,6 +146,21 @@ class Archive:
             for row in await self.storage.rows(tenant, select(clips).where(clips.c.turn_pk == pk)):
                 content = await self.storage.media.get(row.key, row.digest)
                 yield Member(f"{folder}/clips/{each.turn.conversation}/{each.placed}/{row.kind}", content)
+        async for member in self._risks(tenant, generation, user, f"{folder}/risks/"):
+            yield member
+
+    async def _risks(self, tenant: str, generation: str, user: Any, folder: str) -> AsyncIterator[Member]:
+        now_s = self.storage.clock()
+        raising = by(conversations, identity_id=generation, user_id=user.id), conversations.c.risks_until_s > now_s
+        found = select(conversations.c.name, conversations.c.risks).where(*raising).order_by(conversations.c.id)
+        lines = (
+            RAISED_RISKS.dump_json(RAISED_RISKS.validate_python({"conversation": row.name, "risk": risk}))
+            for row in await self.storage.rows(tenant, found)
+            for risk in row.risks
+            if is_unfaded(risk["raised_at_s"], now_s)
+        )
+        for member in in_lines(folder, lines):
+            yield member
 
     @reading
     async def _page(self, session: Session, found: Select[Any]) -> list[tuple[Any, Turn]]:

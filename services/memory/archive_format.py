@@ -10,6 +10,7 @@ take for its own.
     exemplars/<number>                         examples: a line of JSON each
     people/<user>/turns/<number>               turns, oldest first: a line of JSON each
     people/<user>/clips/<conversation>/<place>-<turn>/<kind>   clips; behind the turns of their user
+    people/<user>/risks/<number>               risks that have not faded: a line of JSON each
 
 A user is "p-<name>", or "c-<conversation>" for one who is known in one conversation only.
 """
@@ -25,10 +26,10 @@ from services.common.errors import InvalidRequest
 from services.common.tar import Member
 from services.memory import checks
 from services.memory.consent import check_grants
-from services.memory.domain import Example, Grant, Identity, Profile, Reference, Turn
+from services.memory.domain import Example, Grant, Identity, Profile, Reference, Risk, Turn
 
-VERSION = 3
-"""1 had no earlier versions of an identity; until 2 the models of a turn were called its variants."""
+VERSION = 4
+"""1 had no earlier versions of an identity; until 2 the models of a turn were called its variants; 3 had no risks."""
 
 ABOUT, VERSIONS_MAX = "identity.json", 10_000
 TIME_S_MAX = 1e11
@@ -43,7 +44,7 @@ _NAMES = {
     r"versions/(?P<version>[0-9]{10})": 2**16,
     r"emotions/(?P<generator>voice|face)/(?P<name>[a-z-]{1,63})": checks.EMOTION_BYTES_MAX,
     r"exemplars/[0-9]{6}": _LINES_BYTES_MAX,
-    rf"people/(?P<person>[pc]-{_HANDLE})/turns/[0-9]{{6}}": _LINES_BYTES_MAX,
+    rf"people/(?P<person>[pc]-{_HANDLE})/(?P<lines>turns|risks)/[0-9]{{6}}": _LINES_BYTES_MAX,
     rf"people/(?P<person>[pc]-{_HANDLE})/clips/(?P<conversation>{_HANDLE})/[0-9]{{10}}-(?P<turn>{_HANDLE})"
     r"/(?P<clip>speech|video)": checks.CLIP_BYTES_MAX,
 }
@@ -79,7 +80,15 @@ class SaidTurn:
     turn: Turn
 
 
-SAID_TURNS, EXAMPLES = TypeAdapter(SaidTurn), TypeAdapter(Example)
+@dataclass(frozen=True)
+class RaisedRisk:
+    """A risk with the conversation that raised it."""
+
+    conversation: str
+    risk: Risk
+
+
+SAID_TURNS, EXAMPLES, RAISED_RISKS = TypeAdapter(SaidTurn), TypeAdapter(Example), TypeAdapter(RaisedRisk)
 _ABOUTS, _FORMATS = TypeAdapter(About), TypeAdapter(dict[str, object])
 
 

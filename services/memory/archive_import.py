@@ -16,6 +16,7 @@ from services.memory.archive_format import (
     ABOUT,
     EXAMPLES,
     ORDER,
+    RAISED_RISKS,
     SAID_TURNS,
     TIME_S_MAX,
     VERSION,
@@ -31,6 +32,7 @@ from services.memory.archive_format import (
 from services.memory.domain import ClipKind, File, Generator, Identity, Reference, Turn
 from services.memory.repositories.conversations import Conversations, insert_clip
 from services.memory.repositories.examples import Examples
+from services.memory.repositories.risks import insert_risks, is_unfaded
 from services.memory.schema import conversations, emotion_references, identities, reference_files, turns, users
 from services.memory.session import Session, by
 from services.memory.storage import Columns
@@ -82,6 +84,8 @@ class Import:
                 await self._examples(member)
             case _ if "clip" in found.groupdict():
                 await self._clip(member, found["person"], found["conversation"], found["turn"], ClipKind(found["clip"]))
+            case _ if found["lines"] == "risks":
+                await self._risks(member, found["person"])
             case _:
                 await self._turns(member, found["person"])
 
@@ -223,7 +227,7 @@ class Import:
     def _read(self, member: Member, person: str, said: SaidTurn) -> Turn:
         """Return the turn of a line, checked."""
         turn = said.turn
-        if self._format < VERSION:
+        if self._format < 3:
             turn = replace(turn, models=turn.variants, variants={})
         checks.check_handle("conversation", turn.conversation)
         checks.check("turn", turn)
@@ -234,6 +238,27 @@ class Import:
         if not re.fullmatch(rf"[0-9]{{10}}-{turn.id}", said.placed):
             raise InvalidRequest("turn", f"{said.placed[:80]!a} is no place of turn {turn.id!r}")
         return turn
+
+    async def _risks(self, member: Member, person: str) -> None:
+        raised, now_s = read_lines(member, RAISED_RISKS), self._storage.clock()
+        for each in raised:
+            checks.check_handle(f"archive: {member.name}: conversation", each.conversation)
+            checks.check_handle(f"archive: {member.name}: id", each.risk.id)
+            if not 0 <= (raised_at_s := each.risk.raised_at_s) <= TIME_S_MAX:
+                raise wrong(f"its member {member.name!r}: raised_at_s is {raised_at_s}, which is no Unix time")
+            if person.startswith("c-") and each.conversation != person[2:]:
+                raise wrong(f"its member {member.name!r} has risks of another conversation")
+        if not (unfaded := [each for each in raised if is_unfaded(each.risk.raised_at_s, now_s)]):
+            return
+
+        async def work(session: Session) -> None:
+            user_id = await self._conversations.insert_user(session, *user_of(person))
+            self._users.add(user_id)
+            for conversation, group in groupby(unfaded, lambda each: each.conversation):
+                talk = {"identity_id": self._id, "user_id": user_id, "name": conversation}
+                await insert_risks(session, [each.risk for each in group], now_s, **talk)
+
+        await self._storage.write(self._tenant, work)
 
     async def _clip(self, member: Member, person: str, conversation: str, turn_id: str, kind: ClipKind) -> None:
         user_kind, user = user_of(person)

@@ -344,6 +344,16 @@ class RiskSeverity(StrEnum):
 
 
 @dataclass(frozen=True)
+class Risk:
+    """A risk that a conversation raised; its id tells a retry from another risk."""
+
+    id: str
+    kind: RiskKind
+    severity: RiskSeverity
+    raised_at_s: float
+
+
+@dataclass(frozen=True)
 class EarlierRisk:
     """A risk that a conversation raised `age_s` seconds ago."""
 

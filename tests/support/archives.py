@@ -5,6 +5,7 @@ import tarfile
 from collections.abc import Iterable
 from typing import Any
 
+from e3rg.common.v1 import common_pb2
 from e3rg.memory.v1 import exemplars_pb2, memory_pb2
 from e3rg.memory.v1 import identities_pb2 as pb
 from services.common.tar import END, Member, packed
@@ -16,6 +17,7 @@ OTHER = "other"
 FACE = PORTRAIT[:2000]
 """A portrait that Ada had before."""
 TALKS = [("ann", "talk"), ("ann", "walk"), ("bob", "talk"), ("", "x")]
+RISKS = [common_pb2.RISK_KIND_MEDICAL, common_pb2.RISK_KIND_CHILD]
 KINDS = {memory_pb2.CLIP_KIND_SPEECH: WAV, memory_pb2.CLIP_KIND_VIDEO: MP4}
 
 
@@ -62,7 +64,23 @@ async def filled(stubs: Stubs) -> bytes:
             await remember(stubs, number, where={"person": person, "conversation": conversation}, **tried)
         kind, content = list(KINDS.items())[place % 2]
         await stubs.put_clip(kind, content + bytes([place]), person=person, conversation=conversation)
+        for risk in RISKS[: place % 3]:
+            await raise_risk(stubs, f"risk-{risk}", risk, person=person, conversation=conversation)
     return await exported(stubs)
+
+
+async def raise_risk(stubs: Stubs, id_: str, kind: common_pb2.RiskKind, **where: str) -> None:
+    """Keep a medium risk with a conversation of Ada."""
+    place: dict[str, Any] = {"tenant": TENANT, "identity": "ada", "conversation": "talk", **where}
+    severity = common_pb2.RISK_SEVERITY_MEDIUM
+    await stubs.memory.RaiseRisk(memory_pb2.RaiseRiskRequest(**place, id=id_, kind=kind, severity=severity))
+
+
+async def raised(stubs: Stubs, **where: str) -> list[tuple[int, int, float]]:
+    """Return kind, severity and age of the risks of a conversation, the newest first."""
+    place: dict[str, Any] = {"tenant": OTHER, "identity": "ada", "conversation": "talk", **where}
+    risks = (await stubs.memory.Recall(memory_pb2.RecallRequest(**place))).risks
+    return [(risk.kind, risk.severity, risk.age_s) for risk in risks]
 
 
 async def content(stubs: Stubs, name: str = "ada", tenant: str = TENANT) -> dict[str, Any]:
@@ -76,9 +94,12 @@ async def content(stubs: Stubs, name: str = "ada", tenant: str = TENANT) -> dict
     examples = await stubs.exemplars.ListExemplars(exemplars_pb2.ListExemplarsRequest(**place))  # type: ignore[arg-type]
     said = list[memory_pb2.Turn]()
     clips = list[bytes]()
+    risks = list[list[tuple[int, int]]]()
     for number, (person, conversation) in enumerate(TALKS):
         talk: dict[str, Any] = {**place, "person": person, "conversation": conversation}
         said += (await stubs.memory.ListTurns(memory_pb2.ListTurnsRequest(**talk))).turns
+        here = await raised(stubs, tenant=tenant, identity=name, person=person, conversation=conversation)
+        risks.append([risk[:2] for risk in here])  # They age.
         kind = list(KINDS)[number % 2]
         clips.append(await joined(stubs.memory.GetClip(memory_pb2.GetClipRequest(**talk, turn="turn-1", kind=kind))))
     return {
@@ -88,4 +109,5 @@ async def content(stubs: Stubs, name: str = "ada", tenant: str = TENANT) -> dict
         "examples": sorted((each.user_text, each.user_emotion, each.reply_text) for each in examples.exemplars),
         "turns": said,
         "clips": clips,
+        "risks": risks,
     }

@@ -1,12 +1,13 @@
 """Risks that conversations raised: kind and severity, for an hour, whether or not their words may be kept."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import update
 
 from services.memory.checks import check_handle
-from services.memory.domain import ConversationKey, EarlierRisk, RiskKind, RiskSeverity
+from services.memory.domain import ConversationKey, EarlierRisk, Risk, RiskKind, RiskSeverity
 from services.memory.repositories.conversations import Conversations, user_of
 from services.memory.schema import conversations
 from services.memory.session import InterferedError, Session
@@ -38,16 +39,7 @@ class Risks:
             identity = await self._conversations.identities.found(session, key.identity)
             user_id = await self._conversations.insert_user(session, whose, user)
             talk = {"identity_id": identity.generation, "user_id": user_id, "name": key.conversation}
-            await session.add_new(conversations, tenant=tenant, **talk, created_at_s=now_s)
-            if (found := await session.find(conversations, is_locking=True, **talk)) is None:
-                raise InterferedError("the conversation was erased meanwhile")
-            kept = [risk for risk in found.risks if risk["raised_at_s"] > now_s - KEEP_S]
-            if any(risk["id"] == name for risk in kept):
-                return
-            new = {"id": name, "kind": kind, "severity": severity, "raised_at_s": now_s}
-            risks = [*kept, new][-RISKS_MAX:]
-            mine = conversations.c.id == found.id
-            await session.change(conversations, mine, risks=risks, risks_until_s=now_s + KEEP_S)
+            await insert_risks(session, [Risk(name, kind, severity, now_s)], now_s, **talk)
 
         await self._storage.write(tenant, work)
 
@@ -56,6 +48,28 @@ class Risks:
         until_s = conversations.c.risks_until_s
         faded = update(conversations).where(until_s > 0, until_s < self._storage.clock())
         return await self._storage.run("", faded.values(risks=[], risks_until_s=0))
+
+
+async def insert_risks(session: Session, new: Sequence[Risk], now_s: float, **talk: Any) -> None:
+    """Insert risks that have not faded into a conversation, which is made if need be.
+
+    One whose id is kept changes nothing; one of the future counts as raised now.
+    """
+    await session.add_new(conversations, tenant=session.tenant, **talk, created_at_s=now_s)
+    if (found := await session.find(conversations, is_locking=True, **talk)) is None:
+        raise InterferedError("the conversation was erased meanwhile")
+    kept = {risk["id"]: risk for risk in found.risks if is_unfaded(risk["raised_at_s"], now_s)}
+    for risk in new:
+        kept.setdefault(risk.id, asdict(risk))
+    past = [{**risk, "raised_at_s": min(risk["raised_at_s"], now_s)} for risk in kept.values()]
+    risks = sorted(past, key=lambda risk: risk["raised_at_s"])[-RISKS_MAX:]
+    until_s = risks[-1]["raised_at_s"] + KEEP_S
+    await session.change(conversations, conversations.c.id == found.id, risks=risks, risks_until_s=until_s)
+
+
+def is_unfaded(raised_at_s: float, now_s: float) -> bool:
+    """Tell whether a risk is still kept."""
+    return now_s - raised_at_s < KEEP_S
 
 
 def unfaded(risks: Iterable[Mapping[str, Any]], now_s: float) -> tuple[EarlierRisk, ...]:

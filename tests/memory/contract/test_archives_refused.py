@@ -88,6 +88,10 @@ def put_before(part: str, member: Member) -> Repack:
     return lambda listed: moved(member.name, part)([*listed, member])
 
 
+def raised_at(time: bytes) -> Repack:
+    return replaced("/risks/", lambda content: re.sub(rb'"raised_at_s":[0-9.e+]+', b'"raised_at_s":' + time, content))
+
+
 def said_at(time: bytes) -> Repack:
     return replaced("/turns/", lambda content: re.sub(rb'"said_at_s":[0-9.e+]+', b'"said_at_s":' + time, content))
 
@@ -111,7 +115,7 @@ MEMBERS: list[tuple[Repack, str]] = [
     (added(f"derived/portrait/{'0' * 64}-{'1' * 64}"), "is none that an export writes"),
     (added("emotions/voice/happy"), "'emotions/voice/happy' stands after others"),
     # Who it is.
-    (told(version=4), "identity.json is of version 4, this memory reads 3; use the version that wrote it"),
+    (told(version=5), "identity.json is of version 5, this memory reads 4; use the version that wrote it"),
     (told(format="a zoo"), "'identity.json' cannot be read: format"),
     (replaced("identity.json", lambda content: content[1:]), "'identity.json' cannot be read"),
     (told(profile={"name": "Ada"}), "'identity.json' cannot be read: profile"),
@@ -141,6 +145,21 @@ MEMBERS: list[tuple[Repack, str]] = [
     (rewritten("/turns/", b"0000000001-turn-0", b"0000000001-turn-5"), "is no place of turn 'turn-0'"),
     (said_at(b"NaN"), "said_at_s is nan, which is no Unix time|cannot be read"),
     (said_at(b"1e300"), r"said_at_s is 1e\+300"),
+    # Risks.
+    (added("people/p-ann/risks/1"), "'people/p-ann/risks/1' is none that an export writes"),
+    (replaced("/risks/", lambda content: content[:-1]), "'people/p-ann/risks/000000' has not 1 to 200 whole lines"),
+    (replaced("/risks/", lambda content: content[1:]), "'people/p-ann/risks/000000' cannot be read"),
+    (rewritten("/risks/", b'"kind":"medical"', b'"kind":"flu"'), "risks/000000' cannot be read: risk.kind"),
+    (rewritten("/risks/", b'"severity":"medium"', b'"severity":"dire"'), "cannot be read: risk.severity"),
+    (rewritten("/risks/", b'"id":"risk-', b'"id":"../risk-'), r"p-ann/risks/000000: id: '\.\./risk-\d' is not a name"),
+    (
+        rewritten("/risks/", b'"conversation":"', b'"conversation":"../'),
+        r"000000: conversation: '\.\./walk' is not a name",
+    ),
+    (raised_at(b"NaN"), "raised_at_s is nan, which is no Unix time|cannot be read"),
+    (raised_at(b"-1"), "'people/p-ann/risks/000000': raised_at_s is -1.0, which is no Unix time"),
+    (raised_at(b"1e300"), r"raised_at_s is 1e\+300"),
+    (renamed("people/p-ann/risks/000000", "people/c-x/risks/000000"), "'people/c-x/risks/000000' has risks of another"),
 ]
 
 HISTORY: list[tuple[Repack, str]] = [
@@ -171,7 +190,7 @@ HISTORY: list[tuple[Repack, str]] = [
     (told(FIRST, changed_at_s=-1), "cannot be read: changed_at_s"),
     (told(FIRST, changed_at_s=None), f"{FIRST}.changed_at_s: it is missing"),
     (told(FIRST, format="a zoo"), f"'{FIRST}' cannot be read: format"),
-    (told(FIRST, version=4), f"{FIRST} is of version 4, this memory reads 3"),
+    (told(FIRST, version=5), f"{FIRST} is of version 5, this memory reads 4"),
     (told(FIRST, profile=None), f"'{FIRST}' cannot be read: profile"),
     (told(FIRST, more="x" * 2**16), f"'{FIRST}' has 6[0-9]+ bytes; at most 65536 are allowed"),
     (profiled(name="A\nB", language="en"), rf"{FIRST}.profile.name: 'A\\nB' has line breaks"),

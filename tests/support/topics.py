@@ -10,8 +10,8 @@ from services.understanding.topics.offers import Topics
 from services.understanding.topics.reader import VALENCES, Reading
 from services.understanding.topics.replies import StoredReplies
 
-STORE = store.read()
-TOPICS = {topic.name: topic for topic in STORE}
+TOPICS = {topic.name: topic for topic in store.read()}
+TONES = store.read_tones()
 UNSURE = 0.05
 
 
@@ -33,9 +33,9 @@ class ToldTopics:
         valences = np.full(len(VALENCES), 1 / len(VALENCES), np.float32)
         topic = TOPICS[self.found.get(text, "mixed_general")]
         sure = 1.0 if text in self.found else UNSURE
-        return Reading(topic.act, sure, topic, sure, valences)
+        return Reading(topic.act, sure, topic, sure, TONES[0], UNSURE, valences)
 
 
 def topics(reader: ToldTopics | None = None) -> Topics:
     """Return topics of what a reader is told."""
-    return Topics(reader or ToldTopics(), StoredReplies(STORE), emotions.load())
+    return Topics(reader or ToldTopics(), StoredReplies(TONES), emotions.load())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from perception.mpnet import buckets
 from services.mllm.reply.exemplars import Exemplars
-from services.understanding.mpnet import buckets
 from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.domain import Kind, Severity, Source
 from services.understanding.risk.screen import RiskScreen
@@ -181,5 +181,5 @@ def test_messages_of_the_training_set_are_whole() -> None:
     assert {one.kind for one in messages} == {"none", *Kind}
     for one in messages:
         assert bool(one.severity) == (one.kind != "none"), one
-    judged = {one.text for one in read(Path("benchmarks/risk/messages"))}
+    judged = {one.text for name in ("messages", "locked") for one in read(Path("benchmarks/risk", name))}
     assert not judged & {one.text for one in messages}

@@ -1,4 +1,4 @@
-"""Topics: the store is whole, the real reader finds what was not taught, and a reply that fits is not said again."""
+"""Topics and tones: the store is whole, the real reader finds what was not taught, no fitting reply is said again."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,35 +9,48 @@ import numpy as np
 import pytest
 
 import emotions
+from perception.mpnet import SEPARATOR, joined
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.topics import store
 from services.understanding.topics.reader import Reading, TopicReader
 from services.understanding.topics.replies import SENTENCE_END, StoredReplies
 from services.understanding.topics.store import Act, Topic, Valence, learned
+from services.understanding.training import tone_messages
 from tests.support.risk import ToldReader
 
-TOPICS = store.read()
+TOPICS, TONES = store.read(), store.read_tones()
 BY_NAME = {topic.name: topic for topic in TOPICS}
+TONE = {tone.name: tone for tone in TONES}
+REPLIES = {topic.name: topic.replies for topic in TOPICS} | {f"tone {tone.name}": tone.replies for tone in TONES}
 WORDS_MAX = 26
 REPLIES_MIN = 2
+GOODBYES = {topic.name for topic in TOPICS if topic.act is Act.GOODBYE}
 
 
 @pytest.fixture(scope="module")
 def reader() -> TopicReader:
-    return TopicReader(Path(".models"), TOPICS)
+    return TopicReader(Path(".models"), TOPICS, TONES)
 
 
-def reading(name: str, sure: float = 1.0, valences: Sequence[float] = (0.2, 0.2, 0.6)) -> Reading:
+def reading(
+    name: str,
+    sure: float = 1.0,
+    valences: Sequence[float] = (0.2, 0.2, 0.6),
+    tone: str = "plain",
+    tone_sure: float = 0.1,
+) -> Reading:
     topic = BY_NAME[name]
-    return Reading(topic.act, sure, topic, sure, np.array(valences, np.float32))
+    return Reading(topic.act, sure, topic, sure, TONE[tone], tone_sure, np.array(valences, np.float32))
 
 
-def test_every_topic_has_a_name_of_its_own_and_replies_that_a_voice_can_say() -> None:
+def test_every_topic_and_tone_has_a_name_of_its_own_and_replies_that_a_voice_can_say() -> None:
     assert len(BY_NAME) == len(TOPICS)
-    for topic in TOPICS:
-        assert len(set(topic.replies)) == len(topic.replies) >= REPLIES_MIN - (topic.act is Act.GOODBYE), topic.name
-        for sentence in (sentence for reply in topic.replies for sentence in SENTENCE_END.split(reply)):
+    assert len(TONE) == len(TONES)
+    assert BY_NAME["bye"].act is Act.GOODBYE
+    for name, replies in REPLIES.items():
+        assert len(set(replies)) == len(replies) >= REPLIES_MIN - (name in GOODBYES), name
+        for sentence in (sentence for reply in replies for sentence in SENTENCE_END.split(reply)):
             assert sentence[-1] in ".!?", sentence
             assert len(sentence.split()) <= WORDS_MAX, sentence
 
@@ -49,7 +62,7 @@ def test_no_message_is_taught_as_two_topics() -> None:
 
 def test_no_stored_reply_is_one_that_the_panel_withholds() -> None:
     screen = RiskScreen(ToldReader())
-    assert not [reply for topic in TOPICS for reply in topic.replies if unspeakable(reply, screen)]
+    assert not [reply for replies in REPLIES.values() for reply in replies if unspeakable(reply, screen)]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +94,14 @@ def test_acts_are_read_from_messages_that_were_not_taught(reader: TopicReader, t
         ("My little sister was born last night, four kilos!", Valence.GOOD),
     ],
 )
-def test_a_topic_is_not_mistaken_for_its_opposite(reader: TopicReader, text: str, valence: Valence) -> None:
-    assert reader.read(text).topic.valence in {valence, Valence.ANY}
+def test_no_reply_is_to_the_opposite_of_what_is_felt(reader: TopicReader, text: str, valence: Valence) -> None:
+    """The panel's vote stands in where the reader errs and is not sure."""
+    stored, read = StoredReplies(TONES), reader.read(text)
+    felt = emotions.load().label("sad" if valence is Valence.BAD else "happy")
+    said = (stored.fitting(read, text, [], 0) or stored.reflecting(read, felt, text, [], 0))[0]
+    groups = [(topic.valence, topic.replies) for topic in TOPICS] + [(tone.valence, tone.replies) for tone in TONES]
+    (found,) = {way for way, replies in groups if said in replies}
+    assert found in {valence, Valence.ANY}
 
 
 def test_a_short_message_is_read_with_what_was_said_before(reader: TopicReader) -> None:
@@ -91,18 +110,33 @@ def test_a_short_message_is_read_with_what_was_said_before(reader: TopicReader) 
     assert after.topic is BY_NAME["grandparent_died"] is not alone.topic
 
 
+@pytest.mark.parametrize("mark", ["/s", "/sarcasm", "#irony", "\u2e2e"])
+def test_a_message_that_is_marked_as_irony_is_taken_for_it(reader: TopicReader, mark: str) -> None:
+    read = reader.read(f"What a wonderful surprise, the boss wants me in on Sunday {mark}")
+    assert (read.topic, read.tone.name) == (None, "irony")
+    assert reader.read("We stood at the bus/s").tone.name != "irony"
+
+
 def test_thanks_are_thanks_whatever_was_said_before(reader: TopicReader) -> None:
     assert reader.read("Thank you.", "My grandmother died on Friday.").act is Act.THANKS
 
 
 def test_a_head_that_was_taught_other_topics_is_refused() -> None:
-    others: list[Topic] = [replace(TOPICS[0], name="other"), *learned(TOPICS)[1:]]
+    others: list[Topic] = [replace(TOPICS[0], name="other"), *TOPICS[1:]]
     with pytest.raises(ValueError, match="taught other topics"):
-        TopicReader(Path(".models"), others)
+        TopicReader(Path(".models"), others, TONES)
+
+
+def test_every_message_with_a_tone_is_labelled_by_what_there_is() -> None:
+    known, wheel = {tone.name for tone in learned(TONES)}, emotions.load()
+    messages = tone_messages.read()
+    assert {one.tone for one in messages} == known
+    assert {one.topic for one in messages} <= {*BY_NAME, tone_messages.NO_TOPIC}
+    assert {one.label for one in messages} == set(wheel.labels)
 
 
 def test_a_reply_is_not_said_again_while_another_fits() -> None:
-    stored = StoredReplies(TOPICS)
+    stored = StoredReplies(TONES)
     said: list[str] = []
     for _ in BY_NAME["breakup"].replies:
         said.append(stored.fitting(reading("breakup"), "We broke up.", said, seed=0)[0])
@@ -110,30 +144,53 @@ def test_a_reply_is_not_said_again_while_another_fits() -> None:
     assert stored.fitting(reading("breakup"), "We broke up.", said, seed=0) == []
 
 
-def test_an_unsure_reading_gets_a_reflection_of_the_feeling() -> None:
-    stored, wheel = StoredReplies(TOPICS), emotions.load()
+def test_a_topic_whose_feeling_the_tones_deny_is_not_believed() -> None:
+    stored = StoredReplies(TONES)
+    assert stored.fitting(reading("breakup", valences=(0.9, 0.05, 0.05)), "We broke up!", [], seed=0) == []
+
+
+def test_no_topic_has_no_replies() -> None:
+    unknown = replace(reading("breakup"), topic=None)
+    assert StoredReplies(TONES).fitting(unknown, "Hm.", [], seed=0) == []
+
+
+def test_where_no_topic_is_sure_a_reply_takes_up_the_tone() -> None:
+    stored, wheel = StoredReplies(TONES), emotions.load()
+    read = reading("breakup", sure=0.1, tone="worry", tone_sure=0.9)
+    assert set(stored.reflecting(read, wheel.label("joyful"), "Hm.", [], 0)) == set(TONE["worry"].replies)
+
+
+def test_where_no_tone_is_sure_a_reply_takes_up_good_or_bad() -> None:
+    stored, wheel = StoredReplies(TONES), emotions.load()
     unsure = reading("breakup", sure=0.1, valences=(0.1, 0.8, 0.1))
-    assert stored.fitting(unsure, "Hm.", [], seed=0) == []
-    assert set(stored.reflecting(unsure, wheel.label("sad"), "Hm.", [], 0)) == set(BY_NAME["reflect_bad"].replies)
+    assert set(stored.reflecting(unsure, wheel.label("sad"), "Hm.", [], 0)) == set(TONE["bad"].replies)
 
 
-def test_a_question_that_is_not_known_is_handed_back() -> None:
-    stored, wheel = StoredReplies(TOPICS), emotions.load()
+def test_a_reply_names_no_feeling_that_panel_and_reader_see_differently() -> None:
+    stored, wheel = StoredReplies(TONES), emotions.load()
     unsure = reading("breakup", sure=0.1, valences=(0.1, 0.8, 0.1))
-    asked = stored.reflecting(unsure, wheel.label("sad"), "Why do people pretend to like jazz?", [], 0)
-    assert set(asked) == set(BY_NAME["reflect_question"].replies)
+    assert set(stored.reflecting(unsure, wheel.label("joyful"), "Hm.", [], 0)) == set(TONE["any"].replies)
 
 
-def test_a_reflection_names_no_feeling_that_panel_and_reader_see_differently() -> None:
-    stored, wheel = StoredReplies(TOPICS), emotions.load()
-    unsure = reading("breakup", sure=0.1, valences=(0.1, 0.8, 0.1))
-    assert set(stored.reflecting(unsure, wheel.label("joyful"), "Hm.", [], 0)) == set(BY_NAME["reflect_any"].replies)
+def test_a_tone_of_which_all_was_said_gives_way_to_its_valence() -> None:
+    stored, wheel = StoredReplies(TONES), emotions.load()
+    read = reading("breakup", sure=0.1, tone="worry", tone_sure=0.9)
+    said = TONE["worry"].replies
+    assert set(stored.reflecting(read, wheel.label("sad"), "Hm.", said, 0)) == set(TONE["bad"].replies)
 
 
 def test_another_message_of_a_topic_may_get_another_reply() -> None:
-    stored = StoredReplies(TOPICS)
+    stored = StoredReplies(TONES)
     first = {stored.fitting(reading("breakup"), text, [], seed=0)[0] for text in BY_NAME["breakup"].messages}
     assert len(first) > 1
+
+
+def test_a_message_is_joined_to_the_one_before_unless_it_is_long() -> None:
+    assert joined("Yes.", "") == "Yes."
+    assert joined("Yes.", "Is it?") == f"Is it? {SEPARATOR} Yes."
+    page = "word " * 40
+    assert joined(page, "Is it?") == page
+    assert len(joined("Yes.", page + "last").split()) == 42
 
 
 def test_a_line_of_no_topic_is_named(tmp_path: Path) -> None:
@@ -146,3 +203,17 @@ def test_a_topic_without_replies_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("== one telling bad\n- Hello.\n", "utf-8")
     with pytest.raises(ValueError, match="'one telling bad'"):
         store.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("== low bad\n> Oh.\n", "last tones are those of the valences"),
+        ("== low\n> Oh.\n", "'low'"),
+        ("> Oh.\n", "line 1"),
+    ],
+)
+def test_a_file_of_tones_that_is_not_whole_is_refused(tmp_path: Path, lines: str, problem: str) -> None:
+    (tmp_path / "tones.txt").write_text(lines, "utf-8")
+    with pytest.raises(ValueError, match=problem):
+        store.read_tones(tmp_path / "tones.txt")

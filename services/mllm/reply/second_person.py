@@ -18,6 +18,7 @@ SUBJECT_WORDS_MAX = 6
 _CONTENT = tomllib.loads(resources.files("services.mllm.reply").joinpath("second_person.toml").read_text("utf-8"))
 _GATE = tomllib.loads(resources.files("services.mllm.reply").joinpath("gate.toml").read_text("utf-8"))
 _SWAPPED: dict[str, str] = _CONTENT["swapped"]
+_PRESENT: dict[str, str] = _CONTENT["present"]
 _PAST: dict[str, str] = _CONTENT["past"]
 _PAST_AFTER_YOU: dict[str, str] = _CONTENT["past_after_you"]
 _VERBS = frozenset(words(_CONTENT["verbs"]))
@@ -43,11 +44,12 @@ _TOKEN = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*|[^A-Za-z]+")
 _OWNED = re.compile(r"(?:([A-Za-z']+) )?\b(?:my|our) (?=([A-Za-z' -]+))", re.IGNORECASE)
 
 
-def clause(sentence: str) -> str:
+def clause(sentence: str, is_past: bool = True) -> str:
     """Returns what `sentence` says, told to the one who said it and set in the past, or an empty string.
 
-    "I have a court letter in my mailbox." becomes "you had a court letter in your mailbox". Times that count from the
-    moment of speaking ("today") are left out where they stand at an end; anywhere else they leave nothing.
+    "I have a court letter in my mailbox." becomes "you had a court letter in your mailbox", or "you have" where
+    `is_past` is false. Times that count from the moment of speaking ("today") are left out where they stand at an end;
+    anywhere else they leave nothing.
     """
     if sentence.rstrip().endswith("?"):
         return ""
@@ -57,7 +59,7 @@ def clause(sentence: str) -> str:
         return ""
     if any(found.search(said) for found in (_REFUSED, _TIME, _DANGLING)) or _means_stranger(said) or not _states(said):
         return ""
-    told = _told(said)
+    told = _told(said, is_past)
     return told if len(words(told)) >= CLAUSE_WORDS_MIN else ""
 
 
@@ -108,7 +110,7 @@ def _has_verb(spoken: list[str]) -> bool:
     return any(word in _VERBS or word.endswith("ed") for word in spoken[: 1 + SUBJECT_WORDS_MAX])
 
 
-def _told(said: str) -> str:
+def _told(said: str, is_past: bool) -> str:
     told: list[str] = []
     before = ""
     for place, token in enumerate(_TOKEN.findall(_HAVE_GOT.sub(r"\1 have", said))):
@@ -118,13 +120,15 @@ def _told(said: str) -> str:
             continue
         is_base = before in _PARTICLES
         if word in _SWAPPED:
-            now = _SWAPPED[word]
+            now = _SWAPPED[word] if is_past else _PRESENT.get(word, _SWAPPED[word])
         elif word == "was" and before == "you":
             now = "were"
         elif word == "wasn't" and before == "you":
             now = "weren't"
         elif word == "am":
-            now = "were"
+            now = "were" if is_past else "are"
+        elif not is_past:
+            now = token if place or not _SUBJECT.fullmatch(token) else word
         elif word in _PAST and not is_base and not (place and token[0].isupper()):
             now = _PAST[word]
         elif word in _PAST_AFTER_YOU and before == "you":

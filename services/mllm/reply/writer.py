@@ -14,6 +14,7 @@ from services.mllm.reply.gate import Gate, Situation, sentences, words
 from services.mllm.reply.prompt import HISTORY_TURNS_MAX, ReplyPrompt
 from services.mllm.reply.rank import rank
 from services.mllm.reply.recall import Recall, unused
+from services.mllm.reply.restate import restated
 from services.mllm.reply.small_talk import small_talk
 from services.mllm.reply.stored import general_reply, passes, situation_of
 
@@ -89,6 +90,8 @@ class ReplyWriter:
             situation = replace(situation, said=(recalled.sentence,))
         if offered := request.replies or request.reflections:
             own = self._example(request, situation)
+            if not (own or recalled.sentence) and (heard := restated(request, self._gate)):
+                yield ReplySentence(heard)
             yield from map(ReplySentence, own or sentences(offered[0]))
             reason = FITS if request.replies else REFLECTS
             yield ReplyRecord("", 0, (reason,), 0, 0, recalled.uses, int(bool(own)))

@@ -16,6 +16,7 @@ _FIRST = re.compile(
     r"\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard"
     r"|hear|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell"
     r"|got a|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
+    r"|\bmy (?:room|bed|door|body|arms?|face|neck|wrists?|hair|clothes|phone)\b"
 )
 _ANOTHER = re.compile(
     r"\b(?:he|she|his|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
@@ -48,6 +49,7 @@ class Care:
         content, self._others = _read("care.toml"), _read("care_other.toml")
         self._replies: Mapping[str, Mapping[str, Mapping[str, list[list[str]]]]] = content
         self._human: Sequence[Sequence[str]] = content["human"]["self"]
+        self._unsure: list[list[str]] = content["unsure"]["self"]
         self._lines = lines
 
     @property
@@ -72,8 +74,10 @@ class Care:
         if other := self._others.get(language):
             filled = [self._lines.fill(reply, risk.kind, country, other) for reply in other[risk.kind]]
             return _fresh(filled, said, f"{seed} {text}")
-        group = self._replies[risk.kind][risk.severity.name.lower()]
-        replies = group[_group(heeded, text)]
+        if heeded.is_new and not risk.is_sure:
+            replies = self._unsure
+        else:
+            replies = self._replies[risk.kind][risk.severity.name.lower()][_group(heeded, text)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
 
@@ -83,7 +87,8 @@ class Care:
 
     def all(self) -> dict[str, Reply]:
         """Return every reply, unfilled, by "kind.severity.group.number"."""
-        return {
+        unsure = {f"unsure.{number}": tuple(reply) for number, reply in enumerate(self._unsure)}
+        return unsure | {
             f"{kind}.{severity.name.lower()}.{group}.{number}": tuple(reply)
             for kind in Kind
             for severity in Severity

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from services.understanding.mpnet import Array, Encoder, softmax
+from perception.mpnet import MODEL, Array, Encoder, softmax
+from services.common.weights import digest_of
 from services.understanding.risk.domain import Kind, Severity
 
 ADAPTER = Path(__file__).with_suffix(".npz")
@@ -24,7 +25,7 @@ class Classifier:
 
     def __init__(self, models_dir: Path, adapter: Path = ADAPTER) -> None:
         self._encoder = Encoder(models_dir, adapter)
-        self.digest = self._encoder.digest
+        self.digest = digest_of(models_dir / MODEL, adapter)
 
     def read(self, text: str) -> tuple[Array, Array]:
         """Return the probability of each of `KINDS`, float32 (6,), and of each severity, float32 (3,).

@@ -32,6 +32,10 @@ class Source(StrEnum):
     EARLIER = "earlier"
 
 
+SURE = 0.9
+"""Confidence of the classifier below which a risk is asked about, not acted on."""
+
+
 @dataclass(frozen=True)
 class Risk:
     """A risk.
@@ -47,6 +51,11 @@ class Risk:
     severity: Severity
     confidence: float
     source: Source
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether there is more for it than a classifier's guess."""
+        return self.source is not Source.CLASSIFIER or self.confidence >= SURE
 
 
 @dataclass(frozen=True)

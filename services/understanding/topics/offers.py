@@ -9,7 +9,7 @@ from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from emotions import Wheel
 from services.understanding.topics.reader import Reading
-from services.understanding.topics.replies import StoredReplies
+from services.understanding.topics.replies import TONE_SURE, StoredReplies
 from services.understanding.topics.store import Act
 
 WORKERS = 2
@@ -48,11 +48,13 @@ class Offer:
         order.act = ACTS[self.reading.act]
         order.replies[:] = self.replies
         order.reflections[:] = self.reflections
+        order.may_restate = self.reading.tone.may_restate and self.reading.tone_confidence >= TONE_SURE
 
     def stamped(self, record: mllm.ReplyRecord) -> mllm.ReplyRecord:
-        """Return a record that also tells act and topic."""
-        topic = self.reading.topic.name if self.replies else ""
-        result = mllm.ReplyRecord(act=ACTS[self.reading.act], topic=topic)
+        """Return a record that also tells act, topic and tone."""
+        topic = self.reading.topic.name if self.reading.topic and self.replies else ""
+        tone = self.reading.tone.name if self.reading.tone_confidence >= TONE_SURE else ""
+        result = mllm.ReplyRecord(act=ACTS[self.reading.act], topic=topic, tone=tone)
         result.MergeFrom(record)
         return result
 

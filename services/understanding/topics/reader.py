@@ -1,25 +1,25 @@
-"""Reads what a message does and is about, by the text encoder with an adapter of its own."""
+"""Reads what a message does, is about and sounds like, by the text encoder with an adapter of its own."""
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from services.understanding.mpnet import Array, Encoder, softmax
+from perception.mpnet import MODEL, Array, Encoder, joined, softmax
+from services.common.weights import digest_of
 from services.understanding.spelling import with_names
-from services.understanding.topics.store import Act, Topic, Valence, learned
+from services.understanding.topics.store import Act, Tone, Topic, Valence, learned
 
 ADAPTER = Path(__file__).with_suffix(".npz")
-VALENCES = tuple(Valence)
-SHORT_WORDS_MAX = 8
-"""A message this short is read together with what the user said before."""
-JOINED_WEIGHT = np.float32(2 / 3)
-"""Of the reading with what was said before: "She taught me the accordion" after a death is not about music."""
-STANDS_ALONE = 0.6
-"""Probability of an act other than telling from which a short message needs nothing before it."""
+VALENCES, ACTS = tuple(Valence), tuple(Act)
+QUESTION, IRONY = "question", "irony"
+"""Tones: of what asks, and of what means the opposite."""
+IRONY_MARK = re.compile(r"\s*(?:(?<!\S)/s(?:arcasm)?|#sarcasm|#irony|\u2e2e)\s*$", re.IGNORECASE)
+"""At the end of a message, says that it is meant as irony, whatever it reads like."""
 
 
 @dataclass(frozen=True)
@@ -27,73 +27,91 @@ class Reading:
     """What was read.
 
     Attributes:
-        act: That of the topic.
+        act: That of the topic; without one asking a fact or telling, by the tone.
         act_confidence: Its probability.
-        topic: The likeliest.
+        topic: The likeliest; None where none of them is.
         confidence: Its probability.
-        valences: The probability of each of `VALENCES`, float32 (3,).
+        tone: The likeliest.
+        tone_confidence: Its probability.
+        valences: The probability of each of `VALENCES`, float32 (3,): that of its tones together.
     """
 
     act: Act
     act_confidence: float
-    topic: Topic
+    topic: Topic | None
     confidence: float
+    tone: Tone
+    tone_confidence: float
     valences: Array
 
 
 class TopicReader:
-    """Reads topics.
+    """Reads topics and tones.
 
     Args:
         models_dir: The model folder.
         topics: Of which the head was taught.
+        tones: The same.
         adapter: The adapter and the head.
 
     Raises:
         FileNotFoundError: A file of the model is missing; the message names it.
-        ValueError: The head was taught other topics.
+        ValueError: The head was taught others.
     """
 
-    def __init__(self, models_dir: Path, topics: Sequence[Topic], adapter: Path = ADAPTER) -> None:
-        self._topics = learned(topics)
+    def __init__(
+        self, models_dir: Path, topics: Sequence[Topic], tones: Sequence[Tone], adapter: Path = ADAPTER
+    ) -> None:
+        self._topics, self._tones = topics, learned(tones)
         with np.load(adapter) as trained:
-            if str(trained["topics"]) != digest_of_names(topics):
+            if str(trained["names"]) != digest_of_names(topics, tones):
                 raise ValueError(f"{adapter.name} was taught other topics: train it anew with `training.topic_adapter`")
         self._encoder = Encoder(models_dir, adapter)
-        self.digest = self._encoder.digest
-        self._acts = np.array([list(Act).index(topic.act) for topic in self._topics])
+        self.digest = digest_of(models_dir / MODEL, adapter)
+        self._irony = [tone.name for tone in self._tones].index(IRONY)
+        self._acts = np.array([ACTS.index(topic.act) for topic in topics] + [ACTS.index(Act.TELLING)])
+        self._valences = np.array([VALENCES.index(tone.valence) for tone in self._tones])
 
     def read(self, text: str, before: str = "") -> Reading:
-        """Return the reading of a text; `before` is what the user said last. Blocks for some 20 ms, or 40 if short.
+        """Return the reading of a text; `before` is what the user said last. Blocks for some 20 ms.
 
-        An act is as likely as its topics together, and read off the likeliest topic, as most topics are of telling. Of
-        a long text, the window that is surest of its topic counts.
+        An act is as likely as its topics together; telling has those of no topic, too. The topic is the likeliest of
+        the act. A message that is marked as irony is taken for it. Of a long text, the window that is surest of its
+        tone counts.
         """
-        topics, valences = self._probabilities(text)
-        telling = self._of_acts(topics)[list(Act).index(Act.TELLING)]
-        if before and len(text.split()) <= SHORT_WORDS_MAX and telling > 1 - STANDS_ALONE:
-            joined = self._probabilities(f"{before} {text}")
-            topics, valences = (
-                JOINED_WEIGHT * together + (1 - JOINED_WEIGHT) * alone
-                for together, alone in zip(joined, (topics, valences), strict=True)
-            )
-        found = int(topics.argmax())
-        topic = self._topics[found]
-        act_confidence = float(self._of_acts(topics)[self._acts[found]])
-        return Reading(topic.act, act_confidence, topic, float(topics[found]), valences)
-
-    def _of_acts(self, topics: Array) -> Array:
-        return np.bincount(self._acts, topics, len(Act)).astype(np.float32)
+        plain = IRONY_MARK.sub("", text)
+        topics, tones = self._probabilities(joined(plain, before))
+        if plain != text:
+            topics, tones = _only(len(topics) - 1, len(topics)), _only(self._irony, len(tones))
+        tone = int(tones.argmax())
+        valences = np.bincount(self._valences, tones, len(VALENCES)).astype(np.float32)
+        acts = np.bincount(self._acts, topics, len(ACTS))
+        act = int(acts.argmax())
+        found = int(np.where(self._acts == act, topics, 0).argmax())
+        topic = self._topics[found] if found < len(self._topics) else None
+        does = Act.FACT if topic is None and self._tones[tone].name == QUESTION else ACTS[act]
+        return Reading(
+            does, float(acts[act]), topic, float(topics[found]), self._tones[tone], float(tones[tone]), valences
+        )
 
     def _probabilities(self, text: str) -> tuple[Array, Array]:
-        count = len(self._topics)
+        """Return the probability of each topic, the last that it is none of them, and of each tone."""
+        end = len(self._topics) + 1
         windows = [
-            (softmax(logits[:count]), softmax(logits[count : count + len(VALENCES)]))
+            (softmax(logits[:end]), softmax(logits[end : end + len(self._tones)]))
             for logits in self._encoder.read(with_names(text))
         ]
-        return max(windows, key=lambda window: float(window[0].max()))
+        return max(windows, key=lambda window: float(window[1].max()))
 
 
-def digest_of_names(topics: Sequence[Topic]) -> str:
-    """Return the digest of the names of all topics that a head is taught, SHA-256 (hex)."""
-    return hashlib.sha256(json.dumps([topic.name for topic in learned(topics)]).encode()).hexdigest()
+def digest_of_names(topics: Sequence[Topic], tones: Sequence[Tone]) -> str:
+    """Return the digest of the names of all topics and tones that a head is taught, SHA-256 (hex)."""
+    names = [[topic.name for topic in topics], [tone.name for tone in learned(tones)]]
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()
+
+
+def _only(place: int, count: int) -> Array:
+    """Return the probabilities of one that is certain, float32 (count,)."""
+    result = np.zeros(count, np.float32)
+    result[place] = 1
+    return result

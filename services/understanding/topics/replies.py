@@ -6,28 +6,29 @@ from zlib import crc32
 
 from emotions import Label
 from services.understanding.topics.reader import VALENCES, Reading
-from services.understanding.topics.store import Act, Topic, Valence
+from services.understanding.topics.store import Act, Tone, Valence
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-SURE, ACT_SURE = 0.3, 0.35
-"""Probability of a topic, and of an act other than telling, from which its replies are said; of messages that
-were held out, 58 % were as sure, and of these 82 % right, 1.7 % of the opposite valence, the rest near."""
+SURE, ACT_SURE = 0.45, 0.5
+"""Probability of a topic, and of an act other than telling, from which its replies are said."""
+TONE_SURE = 0.35
+"""Probability of a tone from which its replies are said."""
+CLEAR = 0.5
+"""Probability from which a valence is taken for that of the message; else the reply names no feeling."""
+AGREES = 0.15
+"""Probability of its valence below which a topic is not believed."""
 GOOD, BAD = 0.3, -0.2
 """Valence of a label that feels good, or bad (`emotions.Label.valence`)."""
-CLEAR = 0.5
-"""Probability from which a valence is taken for that of the message; else the reply reflects without naming it."""
-REFLECTIONS = {valence: f"reflect_{valence}" for valence in Valence}
-QUESTION = "reflect_question"
 
 
 class StoredReplies:
-    """The replies of all topics."""
+    """The replies of all topics and tones."""
 
-    def __init__(self, topics: Sequence[Topic]) -> None:
-        self._topics = {topic.name: topic for topic in topics}
+    def __init__(self, tones: Sequence[Tone]) -> None:
+        self._tones = {tone.name: tone for tone in tones}
 
     def fitting(self, reading: Reading, text: str, said: Sequence[str], seed: int) -> list[str]:
-        """Return replies that fit, the best first; none when the reading is not sure.
+        """Return replies to what the message is about or does, the best first; none when the reading is not sure.
 
         Args:
             reading: Of the message.
@@ -35,24 +36,31 @@ class StoredReplies:
             said: What the avatar said in this conversation; none of it is said again.
             seed: See `text`.
         """
-        sure = reading.confidence >= SURE if reading.act is Act.TELLING else reading.act_confidence >= ACT_SURE
-        return _fresh(reading.topic.replies, text, said, seed) if sure else []
+        topic = reading.topic
+        if topic is None:
+            return []
+        sure = reading.confidence >= SURE if topic.act is Act.TELLING else reading.act_confidence >= ACT_SURE
+        doubted = topic.valence is not Valence.ANY and _share(reading, topic.valence) < AGREES
+        return _fresh(topic.replies, text, said, seed) if sure and not doubted else []
 
     def reflecting(self, reading: Reading, felt: Label, text: str, said: Sequence[str], seed: int) -> list[str]:
-        """Return replies that take up the feeling and ask, whatever was said.
+        """Return replies that take up how a message sounds and ask, whatever it is about.
 
-        `felt` is what the panel decided on; a good or a bad feeling is named only if neither it nor the reader objects.
-        A question is handed back: what is not known is not answered.
+        Where no tone is sure, a good or a bad feeling is named only if `felt`, what the panel decided on, allows it.
         """
-        if text.rstrip().endswith("?"):
-            return _fresh(self._topics[QUESTION].replies, text, said, seed)
-        good, bad = (float(reading.valences[VALENCES.index(valence)]) for valence in (Valence.GOOD, Valence.BAD))
-        valence = Valence.ANY
-        if bad >= CLEAR and felt.valence < GOOD:
-            valence = Valence.BAD
-        if good >= CLEAR and felt.valence > BAD:
-            valence = Valence.GOOD
-        return _fresh(self._topics[REFLECTIONS[valence]].replies, text, said, seed)
+        tone = reading.tone
+        if reading.tone_confidence < TONE_SURE:
+            tone = self._tones[Valence.ANY]
+            if _share(reading, Valence.BAD) >= CLEAR and felt.valence < GOOD:
+                tone = self._tones[Valence.BAD]
+            if _share(reading, Valence.GOOD) >= CLEAR and felt.valence > BAD:
+                tone = self._tones[Valence.GOOD]
+        fresh = _fresh(tone.replies, text, said, seed)
+        return fresh or _fresh(self._tones[tone.valence].replies, text, said, seed)
+
+
+def _share(reading: Reading, valence: Valence) -> float:
+    return float(reading.valences[VALENCES.index(valence)])
 
 
 def _fresh(replies: Sequence[str], text: str, said: Sequence[str], seed: int) -> list[str]:

@@ -1,7 +1,9 @@
-"""Reads the topics: messages of each, to learn from, and replies that fit every such message.
+"""Reads topics and tones: messages of each, to learn from, and replies that fit every such message.
 
-A file of `messages/` holds topics, each below a line `== name act valence`; `- ` begins a message, `> ` a reply. A
-topic without messages is never found: its replies reflect and ask when no other is.
+A file of `messages/` holds topics, each below a line `== name act valence`; `- ` begins a message, `> ` a reply.
+`tones.txt` holds tones, each below a line `== name valence`, or `== name valence restate` where a reply may begin with
+the user's words told back. A tone is what a kind listener hears whatever it is about: its replies are said where no
+topic is sure.
 """
 
 from collections.abc import Sequence
@@ -10,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 
 FOLDER = Path(__file__).with_name("messages")
+TONES_PATH = Path(__file__).with_name("tones.txt")
+RESTATE = "restate"
 
 
 class Act(StrEnum):
@@ -28,7 +32,7 @@ class Act(StrEnum):
 
 
 class Valence(StrEnum):
-    """How it is for the user; `ANY` where it can be either."""
+    """How it is for the user; `ANY` where it can be either, or neither."""
 
     GOOD = "good"
     BAD = "bad"
@@ -46,32 +50,64 @@ class Topic:
     replies: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Tone:
+    """A tone with its replies; those that are named like a valence are said where no single tone is sure."""
+
+    name: str
+    valence: Valence
+    replies: tuple[str, ...]
+    may_restate: bool = False
+
+
 def read(folder: Path = FOLDER) -> tuple[Topic, ...]:
     """Return all topics, in the order of their files.
 
     Raises:
-        ValueError: A line is neither a topic nor below one, or a topic lacks replies; names the line.
+        ValueError: A line is neither a topic nor below one, or a topic lacks messages or replies; names the line.
     """
-    topics: list[tuple[str, dict[str, list[str]]]] = []
+    topics: list[Topic] = []
     for path in sorted(folder.glob("*.txt")):
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            mark, _, rest = line.partition(" ")
-            if mark == "==":
-                topics.append((rest, {"-": [], ">": []}))
-            elif mark in {"-", ">"} and topics:
-                topics[-1][1][mark].append(rest)
-            elif line:
-                raise ValueError(f"{path.name}, line {number}: {line!r} is no topic, message or reply")
-    return tuple(_topic(header, lines["-"], lines[">"]) for header, lines in topics)
+        for header, lines in _parts(path):
+            parts = header.split()
+            if len(parts) != 3 or not (lines["-"] and lines[">"]):
+                raise ValueError(f"topic {header!r} needs a name, an act and a valence, messages and replies")
+            topics.append(Topic(parts[0], Act(parts[1]), Valence(parts[2]), tuple(lines["-"]), tuple(lines[">"])))
+    return tuple(topics)
 
 
-def learned(topics: Sequence[Topic]) -> tuple[Topic, ...]:
-    """Return the topics that can be found, in the order of the reader's head."""
-    return tuple(topic for topic in topics if topic.messages)
+def read_tones(path: Path = TONES_PATH) -> tuple[Tone, ...]:
+    """Return all tones, in the order of the file; the last three are the valences'.
+
+    Raises:
+        ValueError: A line is neither a tone nor below one, a tone lacks replies, or a valence its tone; names the line.
+    """
+    tones: list[Tone] = []
+    for header, lines in _parts(path):
+        parts = header.split()
+        if len(parts) not in {2, 3} or parts[2:] not in ([], [RESTATE]) or lines["-"] or not lines[">"]:
+            raise ValueError(
+                f"tone {header!r} needs a name, a valence and at most {RESTATE!r}; replies and no messages"
+            )
+        tones.append(Tone(parts[0], Valence(parts[1]), tuple(lines[">"]), RESTATE in parts))
+    if sorted(tone.name for tone in tones[-len(Valence) :]) != sorted(Valence):
+        raise ValueError(f"{path.name}: the last tones are those of the valences: {', '.join(Valence)}")
+    return tuple(tones)
 
 
-def _topic(header: str, messages: list[str], replies: list[str]) -> Topic:
-    parts = header.split()
-    if len(parts) != 3 or not replies:
-        raise ValueError(f"topic {header!r} needs a name, an act and a valence, and replies")
-    return Topic(parts[0], Act(parts[1]), Valence(parts[2]), tuple(messages), tuple(replies))
+def learned(tones: Sequence[Tone]) -> tuple[Tone, ...]:
+    """Return the tones that can be found, in the order of the reader's head."""
+    return tuple(tones[: -len(Valence)])
+
+
+def _parts(path: Path) -> list[tuple[str, dict[str, list[str]]]]:
+    found: list[tuple[str, dict[str, list[str]]]] = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        mark, _, rest = line.partition(" ")
+        if mark == "==":
+            found.append((rest, {"-": [], ">": []}))
+        elif mark in {"-", ">"} and found:
+            found[-1][1][mark].append(rest)
+        elif line:
+            raise ValueError(f"{path.name}, line {number}: {line!r} is no header, message or reply")
+    return found

@@ -1,4 +1,4 @@
-"""Write the graph of the text encoder, `services/understanding/mpnet.onnx`; it holds no weights.
+"""Write the graph of the text encoder, `perception/mpnet.onnx`; it holds no weights.
 
 MPNet (Song et al., 2020) in eight bits: every product with a weight is one of integers, with a scale for each block of
 activations and of weights. `Encoder` fills the weights in when it is loaded. Needs the package `onnx`:
@@ -18,7 +18,7 @@ BLOCK = 32
 """Inputs that share a scale, of weights and of activations: MPNet has a few far larger than the rest."""
 ACCURACY_LEVEL = 4
 """Of MatMulNBits: activations are rounded to eight bits too."""
-GRAPH = Path(__file__).parent.with_name("mpnet.onnx")
+GRAPH = Path(__file__).parents[3] / "perception" / "mpnet.onnx"
 
 
 class Writer:

@@ -1,158 +1,194 @@
 """Train the adapter of the topic reader, `services/understanding/topics/reader.npz`.
 
-As `risk_adapter`, with a head of all topics, three valences and the labels of the emotion wheel: topics are learned
-from `topics/messages`, feelings from what the text voter learns from. Needs `torch` and `transformers`:
+Its head has all topics and none of them, all tones, and the labels of the emotion wheel: topics are learned from
+`topics/messages` and `tone_messages`, tones from the latter, feelings from these and from what the text voter learns
+from. The lower layers are those of an earlier adapter, which was trained whole on the topics' messages:
 
-    python -m services.understanding.training.topic_adapter .models --hold 5
+    python -m services.understanding.training.topic_adapter .models --hold 12
 """
 
 import argparse
 import random
-import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerFast
 
 import emotions
+from perception.mpnet import joined
 from services.understanding.topics.reader import digest_of_names
-from services.understanding.topics.store import Valence, learned, read
-from services.understanding.training.risk_adapter import Classifier, as_spoken, batches, encode, save
+from services.understanding.topics.store import Act, Valence, learned, read, read_tones
+from services.understanding.training import tone_messages
+from services.understanding.training.adapter import (
+    Classifier,
+    States,
+    as_spoken,
+    below,
+    load,
+    logits_of,
+    save,
+    train,
+)
 from services.understanding.training.risk_messages import SENTENCES
 
 TARGET = Path(__file__).parent.with_name("topics") / "reader.npz"
-TOPICS = learned(read())
-NAMES = [topic.name for topic in TOPICS]
-VALENCES = list(Valence)
+TOPICS, EVERY_TONE = read(), read_tones()
+TONES = learned(EVERY_TONE)
+NAMES = [*(topic.name for topic in TOPICS), tone_messages.NO_TOPIC]
+TONE_NAMES = [tone.name for tone in TONES]
 LABELS = list(emotions.load().labels)
-SIZES = [len(TOPICS), len(VALENCES), len(LABELS)]
-GOOD, BAD = 0.3, -0.2
-"""Labels of the wheel above and below are taught as a good and a bad feeling."""
-BATCH, EPOCHS, RATE, HEAD_RATE, WARM_UP = 16, 6, 4e-4, 3e-3, 0.06
-SMOOTHING, VALENCE_WEIGHT, LABEL_WEIGHT = 0.05, 0.5, 0.5
+SIZES = [len(NAMES), len(TONES), len(LABELS)]
+OF_VALENCE = {
+    valence: torch.tensor([0.0 if tone.valence is valence else -torch.inf for tone in TONES]) for valence in Valence
+}
+EPOCHS, RATE = 4, 3e-4
+TONE_OF = dict.fromkeys((Act.FACT, Act.FAVOUR, Act.ADVICE), "question") | dict.fromkeys(
+    (Act.SMALLTALK, Act.THANKS, Act.GOODBYE, Act.COMPLAINT), "talk"
+)
+SMOOTHING, TONE_WEIGHT, LABEL_WEIGHT = 0.05, 0.7, 0.5
 AS_SPOKEN_SHARE = 0.25
+"""Of messages that are shown once more as a speech recogniser writes them."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A message with the places of its topic, valence and emotion; -1 where it is not known."""
+    """A message with the places of its topic, tone and emotion; -1 where it is not known. `valence` is its topic's."""
 
     text: str
     topic: int
-    valence: int
+    tone: int
     label: int
+    valence: Valence | None = None
 
 
 def messages() -> list[Labelled]:
-    """Return the messages of all topics, then those of all emotions."""
+    """Return the messages of all topics, those with a tone, and those of all emotions."""
     found = [
-        Labelled(text, NAMES.index(topic.name), VALENCES.index(topic.valence), -1)
-        for topic in TOPICS
+        Labelled(text, place, -1, -1, topic.valence if topic.valence is not Valence.ANY else None)
+        for place, topic in enumerate(TOPICS)
         for text in topic.messages
     ]
-    wheel = emotions.load()
+    found += [
+        Labelled(
+            joined(one.text, one.before),
+            NAMES.index(one.topic) if one.topic in NAMES else -1,
+            TONE_NAMES.index(one.tone),
+            LABELS.index(one.label),
+        )
+        for one in tone_messages.read()
+    ]
+    return found + in_talk() + felt()
+
+
+def in_talk() -> list[Labelled]:
+    """Return what does more than tell behind something told: thanks are thanks whatever was said before."""
+    told = [one.text for one in tone_messages.read() if not one.before]
+    chance = random.Random(2)
+    return [
+        Labelled(
+            joined(text, chance.choice(told)),
+            place,
+            TONE_NAMES.index(TONE_OF[topic.act]) if topic.act in TONE_OF else -1,
+            -1,
+        )
+        for place, topic in enumerate(TOPICS)
+        if topic.act is not Act.TELLING
+        for text in topic.messages
+    ]
+
+
+def felt() -> list[Labelled]:
+    """Return the messages that teach the voters of text what is felt."""
     store = tomllib.loads((SENTENCES / "exemplars.toml").read_text("utf-8"))
-    for label, texts in tomllib.loads((SENTENCES / "training" / "sentences.toml").read_text("utf-8")).items():
-        feeling = wheel.label(label).valence
-        valence = Valence.GOOD if feeling > GOOD else Valence.BAD if feeling < BAD else Valence.ANY
+    training = SENTENCES / "training"
+    sets = [tomllib.loads((training / name).read_text("utf-8")) for name in ("sentences.toml", "situations.toml")]
+    found = []
+    for label in LABELS:
         pairs = [message for message, _ in store.get(label, {}).get("pairs", ())]
-        found += [
-            Labelled(text, -1, VALENCES.index(valence), LABELS.index(label)) for text in dict.fromkeys([*texts, *pairs])
-        ]
+        texts = dict.fromkeys([*(text for one in sets for text in one.get(label, ())), *pairs])
+        found += [Labelled(text, -1, -1, LABELS.index(label)) for text in texts]
     return found
 
 
 def loss_of(logits: Tensor, part: Sequence[Labelled]) -> Tensor:
-    """Return the loss of a batch."""
+    """Return the loss of a batch; of a topic's message the tone is one of its valence, whichever."""
     of = nn.CrossEntropyLoss(ignore_index=-1, label_smoothing=SMOOTHING, reduction="sum")
-    topics, valences, labels = logits.split(SIZES, 1)
+    topics, tones, labels = logits.split(SIZES, 1)
     loss: Tensor = of(topics, torch.tensor([one.topic for one in part]))
-    loss = loss + VALENCE_WEIGHT * of(valences, torch.tensor([one.valence for one in part]))
+    loss = loss + TONE_WEIGHT * of(tones, torch.tensor([one.tone for one in part]))
     loss = loss + LABEL_WEIGHT * of(labels, torch.tensor([one.label for one in part]))
+    for row, one in enumerate(part):
+        if one.valence:
+            loss = loss - TONE_WEIGHT * (tones[row].log_softmax(0) + OF_VALENCE[one.valence]).logsumexp(0)
     return loss / len(part)
 
 
-def train(model: Classifier, tokenizer: Any, taught: Sequence[Labelled], held: Sequence[Labelled], epochs: int) -> None:
-    """Train, and print after each epoch what is found of the messages that are held out."""
-    chance = random.Random(0)
-    loras = [part for lora in model.loras.values() for part in (lora.a, lora.b)]
-    optimizer = torch.optim.AdamW(
-        [{"params": loras, "lr": RATE}, {"params": list(model.head.parameters()), "lr": HEAD_RATE}], weight_decay=0.01
+def report(logits: Tensor, held: Sequence[Labelled]) -> None:
+    """Print what is right of what was held out: topics and tones, all and where the reader is sure, and emotions."""
+    topics, tones, labels = (part.softmax(1) for part in logits.split(SIZES, 1))
+    ways = [*(topic.valence for topic in TOPICS), None]
+    print(
+        "  topics " + _right(topics, torch.tensor([one.topic for one in held]), ways, without=len(TOPICS)), flush=True
     )
-    steps = epochs * -(-len(taught) // BATCH)
-    warm_up = max(1, int(WARM_UP * steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm_up, max(0.0, (steps - step) / (steps - warm_up)))
-    )
-    for epoch in range(epochs):
-        model.train()
-        start_s, total = time.monotonic(), 0.0
-        for part in batches(taught, chance):
-            texts = [as_spoken(one.text, chance) if chance.random() < AS_SPOKEN_SHARE else one.text for one in part]
-            loss = loss_of(model(*encode(tokenizer, texts)), part)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_([*loras, *model.head.parameters()], 1.0)
-            optimizer.step()
-            schedule.step()
-            total += float(loss.detach())
-        print(f"epoch {epoch + 1}: {time.monotonic() - start_s:.0f} s, loss {total / (steps / epochs):.3f}", flush=True)
-        if held:
-            report(model, tokenizer, held)
-
-
-@torch.no_grad()  # type: ignore[untyped-decorator]
-def report(model: Classifier, tokenizer: Any, held: Sequence[Labelled]) -> None:
-    """Print what is right of the topics, acts and valences that were held out, all and where the reader is sure."""
-    model.eval()
-    parts = [[one.text for one in held[start : start + 64]] for start in range(0, len(held), 64)]
-    logits = torch.cat([model(*encode(tokenizer, part)) for part in parts])
-    topics, valences, labels = logits.split(SIZES, 1)
-    sure, found = topics.softmax(1).max(1)
-    told = torch.tensor([one.topic for one in held])
-    acts = [topic.act for topic in TOPICS]
-    ways = [topic.valence for topic in TOPICS]
-    for bar in (0.0, 0.3, 0.5, 0.7):
-        rows = [row for row in range(len(held)) if told[row] >= 0 and sure[row] >= bar]
-        if not rows:
-            continue
-        pairs = [(int(found[row]), int(told[row])) for row in rows]
-        right = sum(a == b for a, b in pairs) / len(pairs)
-        act = sum(acts[a] == acts[b] for a, b in pairs) / len(pairs)
-        opposite = sum({ways[a], ways[b]} == {Valence.GOOD, Valence.BAD} for a, b in pairs) / len(pairs)
-        share = len(rows) / int((told >= 0).sum())
-        print(f"  sure {bar}: {share:.0%}, topic {right:.1%}, act {act:.1%}, opposite {opposite:.1%}", flush=True)
-    valence = (valences.argmax(1) == torch.tensor([one.valence for one in held])).float().mean()
+    ways = [tone.valence for tone in TONES]
+    print("  tones " + _right(tones, torch.tensor([one.tone for one in held]), ways), flush=True)
     known = torch.tensor([one.label for one in held])
-    label = (labels.argmax(1) == known)[known >= 0].float().mean()
-    print(f"  valence {float(valence):.1%}, emotion {float(label):.1%}", flush=True)
+    print(f"  emotion {float((labels.argmax(1) == known)[known >= 0].float().mean()):.1%}", flush=True)
+
+
+def _right(found: Tensor, told: Tensor, ways: Sequence[Valence | None], without: int = -1) -> str:
+    """Return, for bars of certainty, the share that is as sure, of these the right ones and those of opposite valence.
+
+    `without` is the place that stands for none: nothing is said of it.
+    """
+    sure, best = found.max(1)
+    cells = []
+    for bar in (0.0, 0.3, 0.5, 0.7):
+        rows = [row for row in range(len(told)) if told[row] >= 0 and sure[row] >= bar and int(best[row]) != without]
+        pairs = [(int(best[row]), int(told[row])) for row in rows]
+        right = sum(a == b for a, b in pairs) / max(1, len(pairs))
+        opposite = sum({ways[a], ways[b]} == {Valence.GOOD, Valence.BAD} for a, b in pairs) / max(1, len(pairs))
+        cells.append(f"sure {bar}: {len(pairs)} of {int((told >= 0).sum())}, {right:.1%}, opposite {opposite:.1%}")
+    return "; ".join(cells)
 
 
 def main() -> None:
-    """Train on all messages, or hold every n-th out to see what is found of them."""
+    """Train on all messages but every n-th, of which is printed what is found; 0 holds none out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models_dir", type=Path)
     parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--to", type=Path, default=TARGET)
+    parser.add_argument("--start", type=Path, default=TARGET, help="adapter to go on from")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    folder = arguments.models_dir / "mpnet"
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="<pad>")
+    chance = random.Random(1)
     every = messages()
     held = every[:: arguments.hold] if arguments.hold else []
-    taught = [one for one in every if one not in held]
+    shown = [one for place, one in enumerate(every) if not arguments.hold or place % arguments.hold]
+    states = below(arguments.models_dir, arguments.start)
+    taught = [(one, states(one.text)) for one in shown]
+    taught += [(one, states(as_spoken(one.text, chance))) for one in shown if chance.random() < AS_SPOKEN_SHARE]
+    judged: list[States] = [states(one.text) for one in held]
     print(f"{len(taught)} messages, {len(held)} held out", flush=True)
-    model = Classifier(folder, sum(SIZES))
-    train(model, tokenizer, taught, held, arguments.epochs)
-    save(model, arguments.to, topics=digest_of_names(TOPICS))
+    model = Classifier(arguments.models_dir / "mpnet", sum(SIZES))
+    names = digest_of_names(TOPICS, EVERY_TONE)
+    with np.load(arguments.start) as earlier:
+        knows_them = "names" in earlier and str(earlier["names"]) == names
+    load(model, arguments.start, head=knows_them)
+
+    def after() -> None:
+        save(model, arguments.start, arguments.to, names=names)
+        if held:
+            report(logits_of(model, judged), held)
+
+    train(model, taught, loss_of, arguments.epochs, RATE, after)
 
 
 if __name__ == "__main__":

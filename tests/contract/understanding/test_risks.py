@@ -60,7 +60,7 @@ async def write(stub: "Stub", request: pb.WriteReplyRequest) -> tuple[list[str],
 def risk(
     severity: common.RiskSeverity = HIGH, source: common.RiskSource = common.RISK_SOURCE_CLASSIFIER
 ) -> common.Risk:
-    return common.Risk(kind=common.RISK_KIND_SUICIDE, severity=severity, confidence=0.9, source=source)
+    return common.Risk(kind=common.RISK_KIND_SUICIDE, severity=severity, confidence=0.95, source=source)
 
 
 def earlier(severity: common.RiskSeverity = HIGH, age_s: float = 60) -> common.EarlierRisk:

@@ -15,19 +15,22 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from services.common.weights import digest_of
-
 GRAPH = Path(__file__).with_suffix(".onnx")
 MODEL, TOKENIZER = Path("mpnet", "model.safetensors"), Path("mpnet", "tokenizer.json")
 """In the model folder."""
 LAYERS = 12
 WINDOW_TOKENS, STRIDE_TOKENS = 96, 64
 """A long text is read in windows that overlap: in a page of everyday talk one sentence of danger would be lost."""
+SEPARATOR = "</s></s>"
+"""Between two texts that are read as one, as MPNet was taught pairs."""
+ALONE_WORDS_MIN = 30
+"""A message this long is read without what the user said before it."""
+BEFORE_WORDS_MAX = 40
 BUCKETS, BUCKET_DISTANCE_MAX = 32, 128
 """Of MPNet's relative positions, as of T5's (Raffel et al., 2020)."""
 POSITION_FIRST = 2
 WEIGHT_MAX, BLOCK = 127, 32
-"""Largest rounded weight, and inputs that share a scale (`mpnet_graph.BLOCK`)."""
+"""Largest rounded weight, and inputs that share a scale (`services.understanding.training.mpnet_graph.BLOCK`)."""
 
 Array = NDArray[np.float32]
 
@@ -38,17 +41,17 @@ class Encoder:
     Args:
         models_dir: The model folder.
         adapter: The adapter and the head.
+        graph: In place of the one that ends in the mean.
 
     Raises:
         FileNotFoundError: A file of the model is missing; the message names it.
     """
 
-    def __init__(self, models_dir: Path, adapter: Path) -> None:
+    def __init__(self, models_dir: Path, adapter: Path, graph: bytes = b"") -> None:
         model, tokenizer = models_dir / MODEL, models_dir / TOKENIZER
         for path in (model, tokenizer):
             if not path.is_file():
                 raise FileNotFoundError(f"{path} is missing; `make models` puts it there")
-        self.digest = digest_of(model, adapter)
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -64,24 +67,37 @@ class Encoder:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         values = {name: ort.OrtValue.ortvalue_from_numpy(value) for name, value in weights.items()}
         options.add_external_initializers(list(values), list(values.values()))
-        self._session = ort.InferenceSession(str(GRAPH), options, providers=["CPUExecutionProvider"])
-        self.read("Reads once, so that the first caller does not wait.")
+        self._session = ort.InferenceSession(graph or str(GRAPH), options, providers=["CPUExecutionProvider"])
+        self.run(self.ids("Reads once, so that the first caller does not wait."))
 
     def read(self, text: str) -> Array:
         """Return the head's logits of each window of a text, float32 (windows, outputs); most texts are one window."""
-        ids = self._tokenizer.encode(text).ids
+        ids = self.ids(text)
         inner = ids[1:-1]
         starts = range(0, max(1, len(inner) - (WINDOW_TOKENS - STRIDE_TOKENS)), STRIDE_TOKENS)
         windows = [[ids[0], *inner[start : start + WINDOW_TOKENS], ids[-1]] for start in starts]
-        return np.stack([self._head @ self._mean(window) + self._bias for window in windows])
+        return np.stack([self._head @ self.run(window)[0] + self._bias for window in windows])
 
-    def _mean(self, ids: list[int]) -> Array:
+    def ids(self, text: str) -> list[int]:
+        """Return the tokens of a text, its begin and end among them."""
+        ids: list[int] = self._tokenizer.encode(text).ids
+        return ids
+
+    def run(self, ids: list[int]) -> list[Array]:
+        """Return what the graph says of tokens: the mean of their states, float32 (768,)."""
         feeds = {
             "embedded": np.ascontiguousarray(self._words[ids] + self._positions[: len(ids)]),
             "distance": self._distances[:, buckets(len(ids))],
         }
-        mean: Array = self._session.run(None, feeds)[0]
-        return mean
+        said: list[Array] = self._session.run(None, feeds)
+        return said
+
+
+def joined(text: str, before: str) -> str:
+    """Return a message behind what the user said before it, as the adapters are taught; a long one stands alone."""
+    if not before or len(text.split()) >= ALONE_WORDS_MIN:
+        return text
+    return f"{' '.join(before.split()[-BEFORE_WORDS_MAX:])} {SEPARATOR} {text}"
 
 
 def buckets(length: int) -> NDArray[np.int64]:

@@ -85,17 +85,15 @@ class ReplyWriter:
             yield ReplyRecord("", 0, (reason,), memories=unused(request, talk))
             return
         recalled = self._recall.sentence(request, situation)
-        if recalled.sentence:
-            yield ReplySentence(recalled.sentence)
-            situation = replace(situation, said=(recalled.sentence,))
-        if offered := request.replies or request.reflections:
+        if request.replies or request.reflections:
             own = self._example(request, situation)
-            if not (own or recalled.sentence) and (heard := restated(request, self._gate)):
-                yield ReplySentence(heard)
-            yield from map(ReplySentence, own or sentences(offered[0]))
+            yield from map(ReplySentence, self._offered(request, own, recalled.sentence))
             reason = FITS if request.replies else REFLECTS
             yield ReplyRecord("", 0, (reason,), 0, 0, recalled.uses, int(bool(own)))
             return
+        if recalled.sentence:
+            yield ReplySentence(recalled.sentence)
+            situation = replace(situation, said=(recalled.sentence,))
         rejected: list[str] = []
         prompt = self._prompt.text(request)
         unread = max(0, len(request.message.history) - HISTORY_TURNS_MAX)
@@ -126,6 +124,19 @@ class ReplyWriter:
             yield ReplySentence(reply[-1])
         drawn_count = len(drawn) + len(written)
         yield ReplyRecord(degraded, drawn_count, tuple(rejected), 0, unread, recalled.uses, int(is_example))
+
+    def _offered(self, request: ReplyRequest, own: tuple[str, ...], recalled: str) -> list[str]:
+        """The sentences of an example of the identity's own, or of the first reply offered.
+
+        What is remembered comes behind the first of several: "I'm sorry" is of what was said now. Without either the
+        reply may begin with the user's own words.
+        """
+        said = list(own or sentences((request.replies or request.reflections)[0]))
+        if recalled:
+            said.insert(int(len(said) > 1), recalled)
+        elif not own and (heard := restated(request, self._gate)):
+            said.insert(0, heard)
+        return said
 
     def _draw(
         self,

@@ -24,7 +24,7 @@ from services.understanding.replying import Replies
 from services.understanding.risk.care import Care
 from services.understanding.risk.domain import Risk, Source
 from services.understanding.risk.messages import to_earlier, to_message
-from services.understanding.risk.state import heeded
+from services.understanding.risk.state import faded, heeded
 from services.understanding.screening import Screening, of_voters
 from services.understanding.shadows import Shadows
 from services.understanding.topics.offers import Topics
@@ -153,6 +153,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         except ServiceError as error:
             undecided = error
         screened = await perceived.finding
+        if not screened and any(map(faded, earlier)):
+            screened = await self._screening.find(perceived.words.text, is_watched=True)
         risk = heeded(screened or found, perceived.words.text, earlier)
         language = self._language_of(perceived.words, screened)
         if undecided:

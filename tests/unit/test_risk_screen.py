@@ -4,13 +4,14 @@ import tomllib
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perception.mpnet import buckets
 from services.mllm.reply.exemplars import Exemplars
-from services.understanding.risk.classifier import Classifier
+from services.understanding.risk.classifier import KINDS, Classifier
 from services.understanding.risk.domain import Kind, Severity, Source
-from services.understanding.risk.screen import RiskScreen
+from services.understanding.risk.screen import Array, RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.risk.words import RiskWords
 from services.understanding.training.risk_messages import read
@@ -183,3 +184,30 @@ def test_messages_of_the_training_set_are_whole() -> None:
         assert bool(one.severity) == (one.kind != "none"), one
     judged = {one.text for name in ("messages", "locked") for one in read(Path("benchmarks/risk", name))}
     assert not judged & {one.text for one in messages}
+
+
+def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
+    class Unsure:
+        def read(self, text: str) -> tuple[Array, Array]:
+            return np.full(len(KINDS), 0.3 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+
+    screen = RiskScreen(Unsure())
+    assert screen.find("It is all arranged.") is None
+    risk = screen.find("It is all arranged.", is_watched=True)
+    assert risk
+    assert (risk.severity, risk.is_sure) == (Severity.LOW, False)
+
+
+def test_a_sentence_torn_from_a_harmless_message_is_asked_about_unless_it_has_words_of_a_risk() -> None:
+    class OfSentences:
+        def read(self, text: str) -> tuple[Array, Array]:
+            share = 0.1 if len(text.split()) > 8 else 0.99
+            return np.full(len(KINDS), share / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+
+    screen = RiskScreen(OfSentences())
+    torn = screen.find("We played dominoes today. I think that it is the last time.")
+    assert torn
+    assert (torn.severity, torn.is_sure) == (Severity.LOW, False)
+    said = screen.find("We played dominoes today. Tonight I am going to kill myself.")
+    assert said
+    assert (said.severity, said.is_sure) == (Severity.HIGH, True)

@@ -32,12 +32,12 @@ class Bars:
 
     Attributes:
         alone: Of a text without words of a risk.
-        with_words: Of a text with words of one.
+        with_words: Of a text with words of one, or in a conversation that raised one.
         sentence: Of one sentence of several, read by itself.
     """
 
     alone: float = 0.65
-    with_words: float = 0.4
+    with_words: float = 0.2
     sentence: float = 0.97
 
 
@@ -52,14 +52,18 @@ class RiskScreen:
     def __init__(self, reader: Reader, bars: Bars = Bars()) -> None:
         self._reader, self._bars, self._words = reader, bars, RiskWords()
 
-    def find(self, text: str) -> Risk | None:
-        """Return the risk that a text speaks of, None for none. Blocks for some 10 ms, of a long text for more."""
+    def find(self, text: str, is_watched: bool = False) -> Risk | None:
+        """Return the risk that a text speaks of, None for none. Blocks for some 20 ms, of a long text for more.
+
+        `is_watched` tells that the conversation raised a risk that has not faded: then less is enough.
+        """
         if not text.strip():
             return None
         said = self._words.find(text)
         if said.other:
             return Risk(said.other[0], Severity.HIGH, 1.0, Source.WORDS)
-        found = self._read(text, self._bars.with_words if said.english else self._bars.alone)
+        is_near = is_watched or bool(said.english)
+        found = self._read(text, self._bars.with_words if is_near else self._bars.alone)
         sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]
         if found or len(sentences) < 2:
             return found

@@ -13,7 +13,8 @@ from services.understanding.risk.lines import HelpLines
 Reply = tuple[str, ...]
 
 _FIRST = re.compile(
-    r"\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard"
+    r"\b(?:im|ive)\b"
+    r"|\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard"
     r"|hear|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell"
     r"|got a|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
     r"|\bmy (?:room|bed|door|body|arms?|face|neck|wrists?|hair|clothes|phone)\b"
@@ -24,6 +25,10 @@ _ANOTHER = re.compile(
     r"|boyfriend|girlfriend|roommate|flatmate|child|kid|boy|girl|baby|toddler|niece|nephew|cousin|uncle|aunt|grandm\w+"
     r"|grandf\w+|grandpa|gran|student|pupil|patient|boss))\b"
 )
+_OWN_ELDER = re.compile(
+    r"\bmy (?:step)?(?:dad|daddy|father|mum|mummy|mom|mommy|mother|parents|uncle|teacher|coach|grandpa|grandfather)\b"
+)
+"""Of a danger to a child: whoever speaks so of their elders is most often the child."""
 _REPORTED = re.compile(
     r"\b(?:says?|said|told|tells|posts?|posted|writes|wrote|shows?|showed|threatens?|threatened|plans?|planned|wants|bought"
     r"|buys|is (?:going|planning|buying|talking)|has (?:a|got) (?:list|gun|rifle|knife|plan))\b"
@@ -113,6 +118,8 @@ def is_about_another(text: str, kind: Kind) -> bool:
     """Tell whether a message speaks of somebody else alone: in danger, or as the one who threatens."""
     plain = text.lower().replace("\u2019", "'")
     if kind is Kind.HARM_TO_OTHERS and not _REPORTED.search(plain):
+        return False
+    if kind is Kind.CHILD and _OWN_ELDER.search(plain):
         return False
     return bool(_ANOTHER.search(plain)) and not _FIRST.search(plain)
 

@@ -13,6 +13,8 @@ from services.understanding.risk.words import RiskWords
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SENTENCE_WORDS_MIN = 3
+HIGH_FROM = 0.95
+"""Confidence below which no risk is high: a high one holds the conversation for a quarter of an hour."""
 SENTENCE_TRUST = 0.9
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
 
@@ -28,7 +30,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Bars:
-    """Probabilities of any risk from which a text is taken to speak of one, set on a twelfth of the messages, held out.
+    """Probabilities of any risk from which a text is taken to speak of one, set on messages that were not trained on.
 
     Attributes:
         alone: Of a text without words of a risk.
@@ -36,7 +38,7 @@ class Bars:
         sentence: Of one sentence of several, read by itself.
     """
 
-    alone: float = 0.65
+    alone: float = 0.8
     with_words: float = 0.2
     sentence: float = 0.97
 
@@ -79,4 +81,5 @@ class RiskScreen:
         confidence *= trust
         kind = KINDS[int(kinds.argmax())]
         risk = Risk(kind, severity_of(severities), min(confidence, 1.0), Source.CLASSIFIER)
-        return risk if risk.is_sure else replace(risk, severity=Severity.LOW)
+        most = Severity.HIGH if confidence >= HIGH_FROM else Severity.MEDIUM if risk.is_sure else Severity.LOW
+        return replace(risk, severity=min(risk.severity, most))

@@ -149,7 +149,7 @@ def _weights_pods(release: Rendered) -> dict[str, Manifest]:
 
 def test_pods_with_weights_run_on_one_node_where_only_one_may_mount_them() -> None:
     pods = _weights_pods(rendered())
-    assert len(pods) == 9  # Eight services and the Job.
+    assert len(pods) == 10  # Nine services and the Job.
     for name, template in pods.items():
         (term,) = template["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert term["topologyKey"] == "kubernetes.io/hostname", name

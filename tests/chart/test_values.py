@@ -49,7 +49,7 @@ SPLIT = "weights.default=90,variants.stages.tts.weights.kokoro=10"
         ("tls.mode=secret", "set tls.secretName"),
         ("tls.mode=certManager", "set tls.issuer.name"),
         ("health.port=0", "probes cannot speak TLS"),
-        ("panel.writer=nobody", "must be one of panel.voters: text, face, voice, smollm2"),
+        ("panel.writer=nobody", "must be one of panel.voters: mpnet, text, face, voice, smollm2"),
         ("components.mllm-face=null", "face asks component mllm-face, which is not in components"),
         ("components.tts=null", "components.tts is missing"),
         ("turn.deadlineS=121", "turn.deadlineS is 121, more than turn.deadlineMaxS, 120"),

@@ -1,4 +1,4 @@
-"""How often the panel names the right emotion, beside its members; and what one slow voter costs.
+"""Measure how often the panel names the right emotion, beside its members, and what a slow voter or a liar costs.
 
     python -m benchmarks.panel --csv situations.csv [--sample 600 --seed 1] [--shots] [--votes-out votes.jsonl]
     python -m benchmarks.panel --votes-in votes.jsonl [--voter NAME] [--liar 2] [--late NAME]

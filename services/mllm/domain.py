@@ -1,4 +1,4 @@
-"""What an emotion model is asked and what it answers: predict the speaker's emotion, write the reply, transcribe."""
+"""Questions to an emotion model and its answers: predict the speaker's emotion, write the reply, transcribe."""
 
 import math
 import threading

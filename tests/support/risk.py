@@ -11,24 +11,27 @@ from services.understanding.screening import Screening
 
 
 class ToldReader:
-    """Classifier that is certain of the risks of some texts, and finds none in any other.
+    """Classifier that finds the risks of some texts, and none in any other.
 
     Attributes:
         found: The risk of each text that has one.
+        confidence: How sure it is of a text; certain of others.
         asked: The texts that it was asked about.
     """
 
     def __init__(self, found: Mapping[str, tuple[Kind, Severity]] | None = None) -> None:
         self.found = dict(found or {})
+        self.confidence: dict[str, float] = {}
         self.asked: list[str] = []
 
     def read(self, text: str) -> tuple[Array, Array]:
-        """Return certainty of the told risk; see `Reader`."""
+        """Return the told risk; see `Reader`."""
         self.asked.append(text)
         kinds, severities = np.zeros(len(KINDS), np.float32), np.zeros(len(Severity), np.float32)
         if text in self.found:
             kind, severity = self.found[text]
-            kinds[KINDS.index(kind)] = severities[severity - 1] = 1
+            kinds[KINDS.index(kind)] = self.confidence.get(text, 1.0)
+            severities[severity - 1] = 1
         return kinds, severities
 
 

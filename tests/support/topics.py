@@ -20,11 +20,13 @@ class ToldTopics:
 
     Attributes:
         found: The name of the topic of each text that has one.
+        tones: The name of the tone of each text that has one, of which it is certain.
         asked: The texts that it was asked about, with what the user said before.
     """
 
     def __init__(self, found: Mapping[str, str] | None = None) -> None:
         self.found = dict(found or {})
+        self.tones: dict[str, str] = {}
         self.asked: list[tuple[str, str]] = []
 
     def read(self, text: str, before: str = "") -> Reading:
@@ -33,7 +35,8 @@ class ToldTopics:
         valences = np.full(len(VALENCES), 1 / len(VALENCES), np.float32)
         topic = TOPICS[self.found.get(text, "mixed_general")]
         sure = 1.0 if text in self.found else UNSURE
-        return Reading(topic.act, sure, topic, sure, TONES[0], UNSURE, valences)
+        tone = next(tone for tone in TONES if tone.name == self.tones.get(text, TONES[0].name))
+        return Reading(topic.act, sure, topic, sure, tone, 1.0 if text in self.tones else UNSURE, valences)
 
 
 def topics(reader: ToldTopics | None = None) -> Topics:

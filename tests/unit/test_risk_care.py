@@ -134,6 +134,10 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
         ("He hits me when he drinks", Kind.VIOLENCE, False),
         ("I took my mother's pills", Kind.SUICIDE, False),
         ("my dad uses the belt on me", Kind.CHILD, False),
+        ("My stepfather comes into my room at night.", Kind.CHILD, False),
+        ("my stepdad gets really mad when he drinks", Kind.CHILD, False),
+        ("im in my closet with my sister shes 4", Kind.CHILD, False),
+        ("The neighbour beats his child.", Kind.CHILD, True),
     ],
 )
 def test_who_is_in_danger(text: str, kind: Kind, expected: bool) -> None:

@@ -18,6 +18,7 @@ from services.mllm.domain import (
     Backend,
     Example,
     Level,
+    Memory,
     Message,
     Modality,
     Profile,
@@ -372,6 +373,25 @@ def test_an_example_of_the_avatars_own_comes_before_a_reply_that_fits(backend: s
     said, record = reply(backend, replace(REQUEST, act=Act.TELLING, replies=("Oh no.",), examples=(own,)))
     assert said == own.reply_text
     assert record.examples_used == 1
+
+
+def test_what_is_remembered_comes_behind_the_first_sentence_of_a_reply_that_fits(
+    backend: smollm2.Smollm2Backend,
+) -> None:
+    message = Message(text="My dog Rex had to have an operation.")
+    asked = replace(
+        REQUEST,
+        message=message,
+        act=Act.TELLING,
+        replies=("I'm sorry. How is he now?",),
+        may_restate=True,
+        memories=(Memory("My dog Rex is very ill.", "sad", turns_ago=5, similarity=0.7),),
+    )
+    said, record = reply(backend, asked)
+    assert said == "I'm sorry. You told me that your dog Rex was very ill. How is he now?"
+    assert record.memories[0].sentence
+    said, _ = reply(backend, replace(asked, memories=()))
+    assert said == "So your dog Rex had to have an operation. I'm sorry. How is he now?"
 
 
 def test_a_reflection_is_said_where_no_reply_fits(backend: smollm2.Smollm2Backend) -> None:

@@ -4,12 +4,14 @@ The lower layers are left as an earlier adapter made them. Their states are comp
 also serves, so that a step costs a third of what training the whole takes. Needs `torch`, `transformers` and `onnx`.
 """
 
+import argparse
 import random
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import onnx
@@ -120,6 +122,40 @@ def as_spoken(text: str, chance: random.Random) -> str:
     if chance.random() < 0.2:
         plain.insert(0, chance.choice(["um", "well", "so", "uh i mean", "hey"]))
     return " ".join(plain) or text
+
+
+def options(doc: str | None, target: Path, start: Path, epochs: int) -> argparse.Namespace:
+    """Return the command line of a training: `models_dir`, `hold`, `threads`, `to`, `start`, `epochs`."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("models_dir", type=Path)
+    parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out, to see what is found of it")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--to", type=Path, default=target)
+    parser.add_argument("--start", type=Path, default=start, help="adapter to go on from")
+    parser.add_argument("--epochs", type=int, default=epochs)
+    return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class Material(Generic[Message]):
+    """Messages to train on and those that are held out, with the states of their lower layers."""
+
+    taught: list[tuple[Message, States]]
+    held: list[Message]
+    judged: list[States]
+
+
+def material(
+    every: Sequence[Message], hold: int, states: Callable[[str], States], spoken_share: float = 0.0
+) -> Material[Message]:
+    """Return all messages but every `hold`-th; of a share, also what a recogniser may write of it."""
+    chance = random.Random(1)
+    held = [one for place, one in enumerate(every) if hold and not place % hold]
+    shown = [one for place, one in enumerate(every) if not hold or place % hold]
+    taught = [(one, states(one.text)) for one in shown]
+    taught += [(one, states(as_spoken(one.text, chance))) for one in shown if chance.random() < spoken_share]
+    print(f"{len(taught)} messages, {len(held)} held out", flush=True)
+    return Material(taught, held, [states(one.text) for one in held])
 
 
 def train(

@@ -7,7 +7,6 @@ and `onnx`:
     python -m services.understanding.training.feeling_adapter .models --hold 12
 """
 
-import argparse
 import json
 import random
 import tomllib
@@ -22,7 +21,7 @@ import emotions
 from perception.mpnet import joined
 from services.understanding.topics.reader import ADAPTER
 from services.understanding.training import tone_messages
-from services.understanding.training.adapter import Classifier, below, load, logits_of, save, train
+from services.understanding.training.adapter import Classifier, below, load, logits_of, material, options, save, train
 from services.understanding.training.risk_messages import SENTENCES
 
 TARGET = SENTENCES / "backends" / "mpnet.npz"
@@ -67,35 +66,22 @@ def report(logits: Tensor, held: Sequence[Labelled]) -> None:
 
 
 def main() -> None:
-    """Train on all messages but every n-th, of which is printed what is right; 0 holds none out."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models_dir", type=Path)
-    parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--to", type=Path, default=TARGET)
-    parser.add_argument("--start", type=Path, default=ADAPTER, help="adapter to go on from")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    """Train."""
+    given = options(__doc__, TARGET, ADAPTER, EPOCHS)
+    torch.set_num_threads(given.threads)
     torch.manual_seed(0)
     every = messages()
     random.Random(4).shuffle(every)
-    held = every[:: arguments.hold] if arguments.hold else []
-    states = below(arguments.models_dir, arguments.start)
-    taught = [
-        (one, states(one.text)) for place, one in enumerate(every) if not arguments.hold or place % arguments.hold
-    ]
-    judged = [states(one.text) for one in held]
-    print(f"{len(taught)} messages, {len(held)} held out", flush=True)
-    model = Classifier(arguments.models_dir / "mpnet", len(LABELS))
-    load(model, arguments.start, head=False)
+    used = material(every, given.hold, below(given.models_dir, given.start))
+    model = Classifier(given.models_dir / "mpnet", len(LABELS))
+    load(model, given.start, head=False)
 
     def after() -> None:
-        save(model, arguments.start, arguments.to, labels=json.dumps(LABELS))
-        if held:
-            report(logits_of(model, judged), held)
+        save(model, given.start, given.to, labels=json.dumps(LABELS))
+        if used.held:
+            report(logits_of(model, used.judged), used.held)
 
-    train(model, taught, loss_of, arguments.epochs, RATE, after)
+    train(model, used.taught, loss_of, given.epochs, RATE, after)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from. The lower layers are those of an earlier adapter, which was trained whole 
     python -m services.understanding.training.topic_adapter .models --hold 12
 """
 
-import argparse
 import random
 import tomllib
 from collections.abc import Sequence
@@ -23,16 +22,7 @@ from perception.mpnet import joined
 from services.understanding.topics.reader import digest_of_names
 from services.understanding.topics.store import Act, Valence, learned, read, read_tones
 from services.understanding.training import tone_messages
-from services.understanding.training.adapter import (
-    Classifier,
-    States,
-    as_spoken,
-    below,
-    load,
-    logits_of,
-    save,
-    train,
-)
+from services.understanding.training.adapter import Classifier, below, load, logits_of, material, options, save, train
 from services.understanding.training.risk_messages import SENTENCES
 
 TARGET = Path(__file__).parent.with_name("topics") / "reader.npz"
@@ -157,38 +147,23 @@ def _right(found: Tensor, told: Tensor, ways: Sequence[Valence | None], without:
 
 
 def main() -> None:
-    """Train on all messages but every n-th, of which is printed what is found; 0 holds none out."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models_dir", type=Path)
-    parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--to", type=Path, default=TARGET)
-    parser.add_argument("--start", type=Path, default=TARGET, help="adapter to go on from")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    """Train."""
+    given = options(__doc__, TARGET, TARGET, EPOCHS)
+    torch.set_num_threads(given.threads)
     torch.manual_seed(0)
-    chance = random.Random(1)
-    every = messages()
-    held = every[:: arguments.hold] if arguments.hold else []
-    shown = [one for place, one in enumerate(every) if not arguments.hold or place % arguments.hold]
-    states = below(arguments.models_dir, arguments.start)
-    taught = [(one, states(one.text)) for one in shown]
-    taught += [(one, states(as_spoken(one.text, chance))) for one in shown if chance.random() < AS_SPOKEN_SHARE]
-    judged: list[States] = [states(one.text) for one in held]
-    print(f"{len(taught)} messages, {len(held)} held out", flush=True)
-    model = Classifier(arguments.models_dir / "mpnet", sum(SIZES))
+    used = material(messages(), given.hold, below(given.models_dir, given.start), AS_SPOKEN_SHARE)
+    model = Classifier(given.models_dir / "mpnet", sum(SIZES))
     names = digest_of_names(TOPICS, EVERY_TONE)
-    with np.load(arguments.start) as earlier:
+    with np.load(given.start) as earlier:
         knows_them = "names" in earlier and str(earlier["names"]) == names
-    load(model, arguments.start, head=knows_them)
+    load(model, given.start, head=knows_them)
 
     def after() -> None:
-        save(model, arguments.start, arguments.to, names=names)
-        if held:
-            report(logits_of(model, judged), held)
+        save(model, given.start, given.to, names=names)
+        if used.held:
+            report(logits_of(model, used.judged), used.held)
 
-    train(model, taught, loss_of, arguments.epochs, RATE, after)
+    train(model, used.taught, loss_of, given.epochs, RATE, after)
 
 
 if __name__ == "__main__":

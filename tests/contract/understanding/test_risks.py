@@ -99,6 +99,26 @@ async def test_an_earlier_risk_is_heeded_until_it_fades(stub: "Stub") -> None:
     assert not (await understand(stub, "The sun is out.", with_risks(earlier(age_s=4000)))).HasField("risk")
 
 
+async def test_less_is_enough_after_a_risk_that_has_not_faded(stub: "Stub", cast: Cast) -> None:
+    hint = "It is all arranged."
+    cast.risk_reader.found[hint], cast.risk_reader.confidence[hint] = (Kind.SUICIDE, Severity.HIGH), 0.4
+    assert not (await understand(stub, hint)).HasField("risk")
+    low = earlier(common.RISK_SEVERITY_LOW)
+    answered = await understand(stub, hint, with_risks(low))
+    assert (answered.risk.severity, answered.risk_is_new) == (common.RISK_SEVERITY_LOW, True)
+    assert not (await understand(stub, hint, with_risks(earlier(age_s=4000)))).HasField("risk")
+
+
+async def test_a_risk_that_is_not_sure_is_asked_about_and_not_acted_on(stub: "Stub") -> None:
+    unsure = common.Risk(kind=common.RISK_KIND_SUICIDE, severity=common.RISK_SEVERITY_LOW, confidence=0.82)
+    unsure.source = common.RISK_SOURCE_CLASSIFIER
+    asked, record = await write(stub, order(DYING, risk=unsure, risk_is_new=True))
+    assert any("?" in sentence for sentence in asked)
+    assert record.degraded == "risk"
+    sure, _ = await write(stub, order(DYING, risk=risk(common.RISK_SEVERITY_LOW), risk_is_new=True))
+    assert asked != sure
+
+
 async def test_it_is_done_after_a_risk_is_an_emergency(stub: "Stub") -> None:
     answered = await understand(stub, "I did it.", with_risks(earlier(common.RISK_SEVERITY_MEDIUM)))
     assert (answered.risk.severity, answered.risk_is_new) == (HIGH, True)

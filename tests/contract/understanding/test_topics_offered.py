@@ -9,7 +9,7 @@ from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.mllm.domain import Act
 from tests.deployment import Cast
-from tests.support.topics import TOPICS
+from tests.support.topics import TONES, TOPICS
 from tests.understanding_service import emotion, understand_text
 
 if TYPE_CHECKING:
@@ -48,6 +48,18 @@ async def test_without_a_sure_topic_a_writer_is_offered_reflections_only(stub: "
     assert order.replies == ()
     assert order.reflections
     assert record.topic == ""
+
+
+@pytest.mark.parametrize(("tone", "may_restate"), [("relief", True), ("loss", False)])
+async def test_the_tone_says_what_is_offered_and_whether_words_are_told_back(
+    stub: "Stub", cast: Cast, tone: str, may_restate: bool
+) -> None:
+    cast.topic_reader.tones["The scan is done."] = tone
+    record = await write(stub, "The scan is done.")
+    (order,) = cast.lead.orders
+    (replies,) = [each.replies for each in TONES if each.name == tone]
+    assert set(order.reflections) <= set(replies)
+    assert (record.tone, record.topic, order.may_restate) == (tone, "", may_restate)
 
 
 async def test_a_reply_that_was_said_is_not_offered_again(stub: "Stub", cast: Cast) -> None:

@@ -54,7 +54,8 @@ async def test_a_voter_that_always_says_the_same_is_recorded_and_not_counted(pan
 
 
 async def test_a_voter_that_is_always_late_is_not_waited_for_until_it_is_on_time(panel: Panel) -> None:
-    panel.cast.vote_deadline_s = 0.5
+    # Time for the honest voters on a busy machine; the late one takes it five times.
+    panel.cast.vote_deadline_s = 4
     panel.odd.ready.clear()
     stub = await panel.start()
     first = (await understand(stub)).record.votes[0].reliability

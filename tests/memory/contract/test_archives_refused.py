@@ -89,7 +89,9 @@ def put_before(part: str, member: Member) -> Repack:
 
 
 def raised_at(time: bytes) -> Repack:
-    return replaced("/risks/", lambda content: re.sub(rb'"raised_at_s":[0-9.e+]+', b'"raised_at_s":' + time, content))
+    return replaced(
+        "p-ann/risks/", lambda content: re.sub(rb'"raised_at_s":[0-9.e+]+', b'"raised_at_s":' + time, content)
+    )
 
 
 def said_at(time: bytes) -> Repack:
@@ -147,13 +149,19 @@ MEMBERS: list[tuple[Repack, str]] = [
     (said_at(b"1e300"), r"said_at_s is 1e\+300"),
     # Risks.
     (added("people/p-ann/risks/1"), "'people/p-ann/risks/1' is none that an export writes"),
-    (replaced("/risks/", lambda content: content[:-1]), "'people/p-ann/risks/000000' has not 1 to 200 whole lines"),
-    (replaced("/risks/", lambda content: content[1:]), "'people/p-ann/risks/000000' cannot be read"),
-    (rewritten("/risks/", b'"kind":"medical"', b'"kind":"flu"'), "risks/000000' cannot be read: risk.kind"),
-    (rewritten("/risks/", b'"severity":"medium"', b'"severity":"dire"'), "cannot be read: risk.severity"),
-    (rewritten("/risks/", b'"id":"risk-', b'"id":"../risk-'), r"p-ann/risks/000000: id: '\.\./risk-\d' is not a name"),
     (
-        rewritten("/risks/", b'"conversation":"', b'"conversation":"../'),
+        replaced("p-ann/risks/", lambda content: content[:-1]),
+        "'people/p-ann/risks/000000' has not 1 to 200 whole lines",
+    ),
+    (replaced("p-ann/risks/", lambda content: content[1:]), "'people/p-ann/risks/000000' cannot be read"),
+    (rewritten("p-ann/risks/", b'"kind":"medical"', b'"kind":"flu"'), "risks/000000' cannot be read: risk.kind"),
+    (rewritten("p-ann/risks/", b'"severity":"medium"', b'"severity":"dire"'), "cannot be read: risk.severity"),
+    (
+        rewritten("p-ann/risks/", b'"id":"risk-', b'"id":"../risk-'),
+        r"p-ann/risks/000000: id: '\.\./risk-\d' is not a name",
+    ),
+    (
+        rewritten("p-ann/risks/", b'"conversation":"', b'"conversation":"../'),
         r"000000: conversation: '\.\./walk' is not a name",
     ),
     (raised_at(b"NaN"), "raised_at_s is nan, which is no Unix time|cannot be read"),

@@ -167,3 +167,9 @@ def softmax(logits: Array) -> Array:
     raised = np.exp(logits - logits.max())
     result: Array = raised / raised.sum()
     return result
+
+
+def sigmoid(logits: Array) -> Array:
+    """Return the probability of each."""
+    result: Array = np.reciprocal(1 + np.exp(-logits))
+    return result

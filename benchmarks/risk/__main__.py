@@ -1,9 +1,9 @@
 """Print what the risk screen finds of each kind, plain and veiled, and how often it is wrong.
 
-    python -m benchmarks.risk [--locked] [--speech] [--talk FILE.csv]
+    python -m benchmarks.risk [--of messages|seen|locked] [--speech] [--talk FILE.csv]
 
-The messages are those of `benchmarks/risk/messages`, or with `--locked` those of `benchmarks/risk/locked`, which are
-for one look at the end of a change: another author wrote them, who had read neither these nor what is trained on. With
+The messages are those of a folder of `benchmarks/risk`: `messages` and `seen` to set bars on, `locked` for one look at
+the end of a change; three authors, of whom the last two had read neither the others' nor what is trained on. With
 `--speech` each is spoken by the embedded voice and transcribed by the embedded recogniser first. `--talk` adds a CSV of
 ordinary talk with a column `situation`: the share of it that is taken for a risk (some of it is one).
 """
@@ -21,9 +21,12 @@ from pathlib import Path
 from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.domain import Kind, Severity
 from services.understanding.risk.screen import RiskScreen
+from services.understanding.risk.second import SecondOpinion
+from services.understanding.topics import store
+from services.understanding.topics.reader import TopicReader
 from services.understanding.training.risk_messages import Labelled, read
 
-MESSAGES, LOCKED = (Path(__file__).with_name(name) for name in ("messages", "locked"))
+FOLDERS = ("messages", "seen", "locked")
 
 
 def spoken() -> Callable[[str], str]:
@@ -79,12 +82,13 @@ def _share(part: int, whole: int) -> str:
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.risk", description=__doc__)
-    parser.add_argument("--locked", action="store_true", help="the messages that are for one look")
+    parser.add_argument("--of", choices=FOLDERS, default="messages", help="`locked` is for one look")
     parser.add_argument("--speech", action="store_true", help="speak the messages, and screen what is heard")
     parser.add_argument("--talk", type=Path, help="CSV of ordinary talk with a column `situation`")
     arguments = parser.parse_args()
-    screen = RiskScreen(Classifier(Path(".models")))
-    messages = read(LOCKED if arguments.locked else MESSAGES)
+    reader = TopicReader(Path(".models"), store.read(), store.read_tones())
+    screen = RiskScreen(SecondOpinion(Classifier(Path(".models")), reader.danger))
+    messages = read(Path(__file__).with_name(arguments.of))
     if arguments.speech:
         hear = spoken()
         messages = [Labelled(hear(one.text), one.kind, one.form, one.severity, one.near) for one in messages]

@@ -20,6 +20,7 @@ from services.understanding.risk.care import Care
 from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.lines import HelpLines
 from services.understanding.risk.screen import RiskScreen
+from services.understanding.risk.second import SecondOpinion
 from services.understanding.rules import rule_of
 from services.understanding.screening import Screening
 from services.understanding.servicer import UnderstandingServicer
@@ -27,7 +28,6 @@ from services.understanding.settings import UnderstandingSettings
 from services.understanding.topics import store
 from services.understanding.topics.offers import Topics
 from services.understanding.topics.reader import TopicReader
-from services.understanding.topics.replies import StoredReplies
 from services.understanding.track_record import TrackRecords
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
 from services.understanding.voters import Answer
@@ -67,11 +67,11 @@ async def main(started: asyncio.Event) -> None:
             observer=observer,
         )
         # Loaded here, as a service without a working screen must not take a call.
-        screening = Screening(RiskScreen(await asyncio.to_thread(Classifier, settings.models_dir)))
+        classifier = await asyncio.to_thread(Classifier, settings.models_dir)
+        reader = await asyncio.to_thread(TopicReader, settings.models_dir, store.read(), store.read_tones())
+        screening = Screening(RiskScreen(SecondOpinion(classifier, reader.danger)))
         stack.callback(screening.close)
-        tones = store.read_tones()
-        reader = await asyncio.to_thread(TopicReader, settings.models_dir, store.read(), tones)
-        topics = Topics(reader, StoredReplies(tones), wheel)
+        topics = Topics(reader, wheel)
         stack.callback(topics.close)
         servicer = UnderstandingServicer(
             panel=panel,

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
 import emotions
 from services.understanding.topics import store
 from services.understanding.topics.offers import Topics
-from services.understanding.topics.reader import VALENCES, Reading
-from services.understanding.topics.replies import StoredReplies
+from services.understanding.topics.reader import Heard, Reading
 
 TOPICS = {topic.name: topic for topic in store.read()}
 TONES = store.read_tones()
 UNSURE = 0.05
+
+
+def heard(*names: str, fit: float = 1.0) -> tuple[Heard, ...]:
+    """Return all tones; those of `names` fit, the best first."""
+    first = [tone for name in names for tone in TONES if tone.name == name]
+    rest = [tone for tone in TONES if tone.name not in names]
+    return (*(Heard(tone, fit, 1 / len(names)) for tone in first), *(Heard(tone, UNSURE, 0.0) for tone in rest))
 
 
 class ToldTopics:
@@ -32,13 +36,12 @@ class ToldTopics:
     def read(self, text: str, before: str = "") -> Reading:
         """Return the told reading; see `Reader`."""
         self.asked.append((text, before))
-        valences = np.full(len(VALENCES), 1 / len(VALENCES), np.float32)
-        topic = TOPICS[self.found.get(text, "mixed_general")]
-        sure = 1.0 if text in self.found else UNSURE
-        tone = next(tone for tone in TONES if tone.name == self.tones.get(text, TONES[0].name))
-        return Reading(topic.act, sure, topic, sure, tone, 1.0 if text in self.tones else UNSURE, valences)
+        topic = TOPICS[self.found[text]] if text in self.found else None
+        tone = self.tones.get(text, topic.valence if topic else "any")
+        act = topic.act if topic else store.Act.TELLING
+        return Reading(act, topic, 1.0 if topic else 0.0, heard(tone))
 
 
 def topics(reader: ToldTopics | None = None) -> Topics:
     """Return topics of what a reader is told."""
-    return Topics(reader or ToldTopics(), StoredReplies(TONES), emotions.load())
+    return Topics(reader or ToldTopics(), emotions.load())

@@ -12,8 +12,11 @@ from services.mllm.reply.exemplars import Exemplars
 from services.understanding.risk.classifier import KINDS, Classifier
 from services.understanding.risk.domain import Kind, Severity, Source
 from services.understanding.risk.screen import Array, RiskScreen
+from services.understanding.risk.second import SecondOpinion
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.risk.words import RiskWords
+from services.understanding.topics import store
+from services.understanding.topics.reader import TopicReader
 from services.understanding.training.risk_messages import read
 
 CRIES = (
@@ -100,7 +103,8 @@ HARMLESS = ("Ich lebe gern.", "Mi marido me quiere.", "Je veux manger.", "\u6211
 
 @pytest.fixture(scope="module")
 def screen() -> RiskScreen:
-    return RiskScreen(Classifier(Path(".models")))
+    reader = TopicReader(Path(".models"), store.read(), store.read_tones())
+    return RiskScreen(SecondOpinion(Classifier(Path(".models")), reader.danger))
 
 
 def test_cries_for_help_are_found(screen: RiskScreen) -> None:
@@ -133,10 +137,10 @@ def test_a_plain_message_is_found_with_its_kind(screen: RiskScreen, text: str, k
 
 
 def test_what_the_project_says_every_day_is_no_risk(screen: RiskScreen) -> None:
-    stored = [reply for _, reply in Exemplars().replies()]
+    stored = [reply for _, reply in Exemplars().replies()][::4]
     assert sum(screen.find(text) is not None for text in stored) <= 0.02 * len(stored)
     path = resources.files("services.mllm.training").joinpath("sentences.toml")
-    said = [text for texts in tomllib.loads(path.read_text("utf-8")).values() for text in texts][::10]
+    said = [text for texts in tomllib.loads(path.read_text("utf-8")).values() for text in texts][::20]
     assert sum(screen.find(text) is not None for text in said) <= 0.05 * len(said)
 
 
@@ -164,7 +168,7 @@ def test_a_text_without_words_is_no_risk(screen: RiskScreen) -> None:
 
 
 def test_what_writers_may_say_passes(screen: RiskScreen) -> None:
-    replies = [reply for _, reply in Exemplars().replies()]
+    replies = [reply for _, reply in Exemplars().replies()][1::4]
     refused = [reply for reply in replies if unspeakable(reply, screen)]
     assert len(refused) <= 0.01 * len(replies), refused
 
@@ -182,7 +186,7 @@ def test_messages_of_the_training_set_are_whole() -> None:
     assert {one.kind for one in messages} == {"none", *Kind}
     for one in messages:
         assert bool(one.severity) == (one.kind != "none"), one
-    judged = {one.text for name in ("messages", "locked") for one in read(Path("benchmarks/risk", name))}
+    judged = {one.text for name in ("messages", "seen", "locked") for one in read(Path("benchmarks/risk", name))}
     assert not judged & {one.text for one in messages}
 
 
@@ -211,3 +215,34 @@ def test_a_sentence_torn_from_a_harmless_message_is_asked_about_unless_it_has_wo
     said = screen.find("We played dominoes today. Tonight I am going to kill myself.")
     assert said
     assert (said.severity, said.is_sure) == (Severity.HIGH, True)
+
+
+class Certain:
+    """Reader that is as sure as it is told of a risk of the first kind."""
+
+    def __init__(self, confidence: float) -> None:
+        self.kinds = np.array([confidence, *[0.0] * (len(KINDS) - 1)], np.float32)
+
+    def read(self, text: str) -> tuple[Array, Array]:
+        return self.kinds, np.array([0, 1, 0], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both", "is_asked"),
+    [(0.6, 0.2, 0.4, True), (0.2, 0.9, 0.55, True), (0.95, 0.0, 0.95, False), (0.01, 1.0, 0.01, False)],
+    ids=["doubted", "shared", "sure", "none"],
+)
+def test_where_the_classifier_is_not_sure_a_second_reader_is_asked(
+    first: float, second: float, both: float, is_asked: bool
+) -> None:
+    asked: list[str] = []
+
+    def danger(text: str) -> float:
+        asked.append(text)
+        return second
+
+    kinds, severities = SecondOpinion(Certain(first), danger).read("Hm.")
+    assert float(kinds.sum()) == pytest.approx(both, abs=1e-6)
+    assert int(kinds.argmax()) == 0
+    assert list(severities) == [0, 1, 0]
+    assert bool(asked) is is_asked

@@ -8,12 +8,11 @@ from typing import Protocol
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from emotions import Wheel
-from services.understanding.topics.reader import Reading
-from services.understanding.topics.replies import TONE_SURE, StoredReplies
-from services.understanding.topics.store import Act
+from services.understanding.topics.reader import BEFORE, Reading
+from services.understanding.topics.replies import fitting, reflecting
+from services.understanding.topics.store import Act, Tone
 
 WORKERS = 2
-OFFERED_MAX = 8
 ACTS = {
     Act.TELLING: mllm.ACT_TELLING,
     Act.FACT: mllm.ACT_FACT,
@@ -32,7 +31,7 @@ class Reader(Protocol):
     """Reads topics."""
 
     def read(self, text: str, before: str = "") -> Reading:
-        """Return the reading of a text; `before` is what the user said last."""
+        """Return the reading of a text; `before` is what the user said before it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,7 @@ class Offer:
     """What a writer is told of a message, and the record of it."""
 
     reading: Reading
+    tone: Tone
     replies: list[str]
     reflections: list[str]
 
@@ -48,13 +48,12 @@ class Offer:
         order.act = ACTS[self.reading.act]
         order.replies[:] = self.replies
         order.reflections[:] = self.reflections
-        order.may_restate = self.reading.tone.may_restate and self.reading.tone_confidence >= TONE_SURE
+        order.may_restate = self.tone.may_restate
 
     def stamped(self, record: mllm.ReplyRecord) -> mllm.ReplyRecord:
         """Return a record that also tells act, topic and tone."""
         topic = self.reading.topic.name if self.reading.topic and self.replies else ""
-        tone = self.reading.tone.name if self.reading.tone_confidence >= TONE_SURE else ""
-        result = mllm.ReplyRecord(act=ACTS[self.reading.act], topic=topic, tone=tone)
+        result = mllm.ReplyRecord(act=ACTS[self.reading.act], topic=topic, tone=self.tone.name)
         result.MergeFrom(record)
         return result
 
@@ -64,26 +63,24 @@ class Topics:
 
     Args:
         reader: The topic reader.
-        stored: The replies.
         wheel: The emotion wheel.
     """
 
-    def __init__(self, reader: Reader, stored: StoredReplies, wheel: Wheel) -> None:
-        self._reader, self._stored, self._wheel = reader, stored, wheel
+    def __init__(self, reader: Reader, wheel: Wheel) -> None:
+        self._reader, self._wheel = reader, wheel
         self._threads = ThreadPoolExecutor(WORKERS, "topics")
 
     async def offer(self, order: mllm.WriteReplyRequest) -> Offer:
         """Return what the writer of an order is told."""
         said = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_AVATAR]
         told = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_USER]
-        before = told[-1] if told else ""
+        before = " ".join(told[-BEFORE:])
         loop = asyncio.get_running_loop()
         reading = await loop.run_in_executor(self._threads, self._reader.read, order.text, before)
         label = order.user_emotion.label
         felt = self._wheel.labels.get(label, self._wheel.labels["neutral"])
-        replies = self._stored.fitting(reading, order.text, said, order.seed)
-        reflections = self._stored.reflecting(reading, felt, order.text, said, order.seed)
-        return Offer(reading, replies[:OFFERED_MAX], reflections[:OFFERED_MAX])
+        tone, reflections = reflecting(reading, felt, order.text, said, order.seed)
+        return Offer(reading, tone, fitting(reading, order.text, said, order.seed), reflections)
 
     def close(self) -> None:
         """End the threads."""

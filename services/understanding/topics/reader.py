@@ -9,17 +9,38 @@ from pathlib import Path
 
 import numpy as np
 
-from perception.mpnet import MODEL, Array, Encoder, joined, softmax
+from perception.mpnet import MODEL, Array, Encoder, joined, sigmoid, softmax
 from services.common.weights import digest_of
 from services.understanding.spelling import with_names
-from services.understanding.topics.store import Act, Tone, Topic, Valence, learned
+from services.understanding.topics.store import Act, Tone, Topic
 
 ADAPTER = Path(__file__).with_suffix(".npz")
-VALENCES, ACTS = tuple(Valence), tuple(Act)
-QUESTION, IRONY = "question", "irony"
-"""Tones: of what asks, and of what means the opposite."""
+ACTS = tuple(Act)
+BEFORE = 2
+"""Messages of the user that are read with the one that is answered."""
+ACT_SURE, ACT_AGREES = 0.5, 0.15
+"""Probability from which an act other than telling is believed, and that its tones must have together for it."""
+BEST_WEIGHT = 0.2
+"""Of the probability that no tone fits better, beside that it fits: of two that fit, the more particular is said."""
+IRONY, DANGER = "irony", "danger"
+"""Tones: of what means the opposite, and of what may be a danger."""
 IRONY_MARK = re.compile(r"\s*(?:(?<!\S)/s(?:arcasm)?|#sarcasm|#irony|\u2e2e)\s*$", re.IGNORECASE)
 """At the end of a message, says that it is meant as irony, whatever it reads like."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A tone that a message may have.
+
+    Attributes:
+        tone: The tone.
+        fit: Probability that its replies fit.
+        best: Probability that none fits better.
+    """
+
+    tone: Tone
+    fit: float
+    best: float
 
 
 @dataclass(frozen=True)
@@ -27,22 +48,20 @@ class Reading:
     """What was read.
 
     Attributes:
-        act: That of the topic; without one asking a fact or telling, by the tone.
-        act_confidence: Its probability.
-        topic: The likeliest; None where none of them is.
-        confidence: Its probability.
-        tone: The likeliest.
-        tone_confidence: Its probability.
-        valences: The probability of each of `VALENCES`, float32 (3,): that of its tones together.
+        act: That of the topic where it does more than tell, else that of the first tone.
+        topic: The likeliest of the likeliest act; None where none of them is, or the tones deny the act.
+        confidence: Its probability; of one that does more than tell, that of its act.
+        heard: All tones, the best first.
     """
 
     act: Act
-    act_confidence: float
     topic: Topic | None
     confidence: float
-    tone: Tone
-    tone_confidence: float
-    valences: Array
+    heard: tuple[Heard, ...]
+
+    def fit(self, name: str) -> float:
+        """Return the probability that the replies of a tone fit."""
+        return next(each.fit for each in self.heard if each.tone.name == name)
 
 
 class TopicReader:
@@ -62,51 +81,61 @@ class TopicReader:
     def __init__(
         self, models_dir: Path, topics: Sequence[Topic], tones: Sequence[Tone], adapter: Path = ADAPTER
     ) -> None:
-        self._topics, self._tones = topics, learned(tones)
+        self._topics, self._tones = topics, tones
         with np.load(adapter) as trained:
             if str(trained["names"]) != digest_of_names(topics, tones):
                 raise ValueError(f"{adapter.name} was taught other topics: train it anew with `training.topic_adapter`")
         self._encoder = Encoder(models_dir, adapter)
         self.digest = digest_of(models_dir / MODEL, adapter)
-        self._irony = [tone.name for tone in self._tones].index(IRONY)
+        self._irony = [tone.name for tone in tones].index(IRONY)
         self._acts = np.array([ACTS.index(topic.act) for topic in topics] + [ACTS.index(Act.TELLING)])
-        self._valences = np.array([VALENCES.index(tone.valence) for tone in self._tones])
+        self._tone_acts = np.array([ACTS.index(tone.act) for tone in tones])
 
     def read(self, text: str, before: str = "") -> Reading:
-        """Return the reading of a text; `before` is what the user said last. Blocks for some 20 ms.
+        """Return the reading of a text; `before` is what the user said before it. Blocks for some 20 ms.
 
-        An act is as likely as its topics together; telling has those of no topic, too. The topic is the likeliest of
-        the act. A message that is marked as irony is taken for it. Of a long text, the window that is surest of its
-        tone counts.
+        A message that is marked as irony is taken for it. Of a long text, the window that is surest of its best tone
+        counts.
         """
         plain = IRONY_MARK.sub("", text)
-        topics, tones = self._probabilities(joined(plain, before))
         if plain != text:
-            topics, tones = _only(len(topics) - 1, len(topics)), _only(self._irony, len(tones))
-        tone = int(tones.argmax())
-        valences = np.bincount(self._valences, tones, len(VALENCES)).astype(np.float32)
+            certain = _only(self._irony, len(self._tones))
+            return self._reading(_only(len(self._topics), len(self._topics) + 1), certain, certain)
+        return self._reading(*self._probabilities(joined(text, before)))
+
+    def danger(self, text: str) -> float:
+        """Return the probability that a caring person would ask whether somebody is safe. Blocks for some 20 ms."""
+        return self.read(text).fit(DANGER)
+
+    def _reading(self, topics: Array, best: Array, fit: Array) -> Reading:
+        heard = [Heard(*each) for each in zip(self._tones, fit.tolist(), best.tolist(), strict=True)]
+        heard.sort(key=lambda each: each.fit + BEST_WEIGHT * each.best, reverse=True)
         acts = np.bincount(self._acts, topics, len(ACTS))
+        agreed = np.bincount(self._tone_acts, best, len(ACTS))
+        agreed[ACTS.index(Act.ANSWER)] = agreed[ACTS.index(Act.TELLING)]  # To answer is to tell.
         act = int(acts.argmax())
         found = int(np.where(self._acts == act, topics, 0).argmax())
-        topic = self._topics[found] if found < len(self._topics) else None
-        does = Act.FACT if topic is None and self._tones[tone].name == QUESTION else ACTS[act]
-        return Reading(
-            does, float(acts[act]), topic, float(topics[found]), self._tones[tone], float(tones[tone]), valences
-        )
+        if found == len(self._topics) or agreed[act] < ACT_AGREES:
+            return Reading(heard[0].tone.act, None, 0.0, tuple(heard))
+        if ACTS[act] is Act.TELLING:
+            return Reading(heard[0].tone.act, self._topics[found], float(topics[found]), tuple(heard))
+        if acts[act] < ACT_SURE:
+            return Reading(heard[0].tone.act, None, 0.0, tuple(heard))
+        return Reading(ACTS[act], self._topics[found], float(acts[act]), tuple(heard))
 
-    def _probabilities(self, text: str) -> tuple[Array, Array]:
-        """Return the probability of each topic, the last that it is none of them, and of each tone."""
-        end = len(self._topics) + 1
-        windows = [
-            (softmax(logits[:end]), softmax(logits[end : end + len(self._tones)]))
-            for logits in self._encoder.read(with_names(text))
-        ]
+    def _probabilities(self, text: str) -> tuple[Array, Array, Array]:
+        """Return the probability of each topic, the last that it is none, that each tone is best, and that it fits."""
+        ends = np.cumsum([len(self._topics) + 1, len(self._tones), len(self._tones)])
+        windows = []
+        for logits in self._encoder.read(with_names(text)):
+            topics, best, fit, _ = np.split(logits, ends)
+            windows.append((softmax(topics), softmax(best), sigmoid(fit)))
         return max(windows, key=lambda window: float(window[1].max()))
 
 
 def digest_of_names(topics: Sequence[Topic], tones: Sequence[Tone]) -> str:
     """Return the digest of the names of all topics and tones that a head is taught, SHA-256 (hex)."""
-    names = [[topic.name for topic in topics], [tone.name for tone in learned(tones)]]
+    names = [[topic.name for topic in topics], [tone.name for tone in tones]]
     return hashlib.sha256(json.dumps(names).encode()).hexdigest()
 
 

@@ -5,62 +5,62 @@ from collections.abc import Sequence
 from zlib import crc32
 
 from emotions import Label
-from services.understanding.topics.reader import VALENCES, Reading
-from services.understanding.topics.store import Act, Tone, Valence
+from services.understanding.topics.reader import DANGER, Heard, Reading
+from services.understanding.topics.store import Act, Tone, Topic, Valence
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-SURE, ACT_SURE = 0.45, 0.5
-"""Probability of a topic, and of an act other than telling, from which its replies are said."""
-TONE_SURE = 0.35
-"""Probability of a tone from which its replies are said."""
-CLEAR = 0.5
-"""Probability from which a valence is taken for that of the message; else the reply names no feeling."""
+SURE = 0.45
+"""Probability of a topic from which its replies are said."""
 AGREES = 0.15
-"""Probability of its valence below which a topic is not believed."""
+"""Probability that the replies of its valence fit below which a topic is not believed."""
+FITS, FITS_AGAINST, FITS_DANGER = 0.45, 0.7, 0.75
+"""Probability from which the replies of a tone are said, those of one whose valence the panel's vote denies, and those
+that ask whether somebody is safe, where the risk screen found nothing."""
+UNSURE = "unsure"
+"""Tone of what may be anything."""
 GOOD, BAD = 0.3, -0.2
 """Valence of a label that feels good, or bad (`emotions.Label.valence`)."""
+OFFERED_MAX = 8
 
 
-class StoredReplies:
-    """The replies of all topics and tones."""
+def fitting(reading: Reading, text: str, said: Sequence[str], seed: int) -> list[str]:
+    """Return replies to what the message is about, the best first; none when the reading is not sure.
 
-    def __init__(self, tones: Sequence[Tone]) -> None:
-        self._tones = {tone.name: tone for tone in tones}
-
-    def fitting(self, reading: Reading, text: str, said: Sequence[str], seed: int) -> list[str]:
-        """Return replies to what the message is about or does, the best first; none when the reading is not sure.
-
-        Args:
-            reading: Of the message.
-            text: The message; with `seed`, it decides among replies that fit as well.
-            said: What the avatar said in this conversation; none of it is said again.
-            seed: See `text`.
-        """
-        topic = reading.topic
-        if topic is None:
-            return []
-        sure = reading.confidence >= SURE if topic.act is Act.TELLING else reading.act_confidence >= ACT_SURE
-        doubted = topic.valence is not Valence.ANY and _share(reading, topic.valence) < AGREES
-        return _fresh(topic.replies, text, said, seed) if sure and not doubted else []
-
-    def reflecting(self, reading: Reading, felt: Label, text: str, said: Sequence[str], seed: int) -> list[str]:
-        """Return replies that take up how a message sounds and ask, whatever it is about.
-
-        Where no tone is sure, a good or a bad feeling is named only if `felt`, what the panel decided on, allows it.
-        """
-        tone = reading.tone
-        if reading.tone_confidence < TONE_SURE:
-            tone = self._tones[Valence.ANY]
-            if _share(reading, Valence.BAD) >= CLEAR and felt.valence < GOOD:
-                tone = self._tones[Valence.BAD]
-            if _share(reading, Valence.GOOD) >= CLEAR and felt.valence > BAD:
-                tone = self._tones[Valence.GOOD]
-        fresh = _fresh(tone.replies, text, said, seed)
-        return fresh or _fresh(self._tones[tone.valence].replies, text, said, seed)
+    Args:
+        reading: Of the message.
+        text: The message; with `seed`, it decides among replies that fit as well.
+        said: What the avatar said in this conversation; none of it is said again.
+        seed: See `text`.
+    """
+    topic = reading.topic
+    if topic is None or (topic.act is Act.TELLING and reading.confidence < SURE) or _is_doubted(topic, reading):
+        return []
+    return _fresh(topic.replies, text, said, seed)[:OFFERED_MAX]
 
 
-def _share(reading: Reading, valence: Valence) -> float:
-    return float(reading.valences[VALENCES.index(valence)])
+def reflecting(reading: Reading, felt: Label, text: str, said: Sequence[str], seed: int) -> tuple[Tone, list[str]]:
+    """Return the tone that is taken up and its replies, which fit whatever the message is about.
+
+    It is the best one that is likely to fit and has a reply that was not said; one that `felt`, what the panel decided
+    on, denies must be likelier.
+    """
+    named = {each.tone.name: each.tone for each in reading.heard}
+    likely = [each.tone for each in reading.heard if _is_likely(each, felt)]
+    for tone in [*likely, named[UNSURE], named[Valence.ANY]]:
+        if replies := _fresh(tone.replies, text, said, seed):
+            return tone, replies[:OFFERED_MAX]
+    return named[UNSURE], list(named[UNSURE].replies)
+
+
+def _is_doubted(topic: Topic, reading: Reading) -> bool:
+    return topic.valence is not Valence.ANY and topic.act is Act.TELLING and reading.fit(topic.valence) < AGREES
+
+
+def _is_likely(heard: Heard, felt: Label) -> bool:
+    if heard.tone.name == DANGER:
+        return heard.fit >= FITS_DANGER
+    is_against = {Valence.GOOD: felt.valence <= BAD, Valence.BAD: felt.valence >= GOOD, Valence.ANY: False}
+    return heard.fit >= (FITS_AGAINST if is_against[heard.tone.valence] else FITS)
 
 
 def _fresh(replies: Sequence[str], text: str, said: Sequence[str], seed: int) -> list[str]:

@@ -1,12 +1,11 @@
 """Reads topics and tones: messages of each, to learn from, and replies that fit every such message.
 
 A file of `messages/` holds topics, each below a line `== name act valence`; `- ` begins a message, `> ` a reply.
-`tones.txt` holds tones, each below a line `== name valence`, or `== name valence restate` where a reply may begin with
-the user's words told back. A tone is what a kind listener hears whatever it is about: its replies are said where no
-topic is sure.
+`tones.txt` holds tones, each below a line `== name act valence`, or `== name act valence restate` where a reply may
+begin with the user's words told back; `# ` begins a line that says when a tone is meant. A tone is what a kind listener
+hears whatever it is about: its replies are said where no topic is sure.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -52,9 +51,10 @@ class Topic:
 
 @dataclass(frozen=True)
 class Tone:
-    """A tone with its replies; those that are named like a valence are said where no single tone is sure."""
+    """A tone with its replies; those that are named like a valence fit most messages that feel so."""
 
     name: str
+    act: Act
     valence: Valence
     replies: tuple[str, ...]
     may_restate: bool = False
@@ -77,7 +77,7 @@ def read(folder: Path = FOLDER) -> tuple[Topic, ...]:
 
 
 def read_tones(path: Path = TONES_PATH) -> tuple[Tone, ...]:
-    """Return all tones, in the order of the file; the last three are the valences'.
+    """Return all tones, in the order of the file.
 
     Raises:
         ValueError: A line is neither a tone nor below one, a tone lacks replies, or a valence its tone; names the line.
@@ -85,19 +85,14 @@ def read_tones(path: Path = TONES_PATH) -> tuple[Tone, ...]:
     tones: list[Tone] = []
     for header, lines in _parts(path):
         parts = header.split()
-        if len(parts) not in {2, 3} or parts[2:] not in ([], [RESTATE]) or lines["-"] or not lines[">"]:
+        if len(parts) not in {3, 4} or parts[3:] not in ([], [RESTATE]) or lines["-"] or not lines[">"]:
             raise ValueError(
-                f"tone {header!r} needs a name, a valence and at most {RESTATE!r}; replies and no messages"
+                f"tone {header!r} needs a name, an act, a valence and at most {RESTATE!r}; replies and no messages"
             )
-        tones.append(Tone(parts[0], Valence(parts[1]), tuple(lines[">"]), RESTATE in parts))
-    if sorted(tone.name for tone in tones[-len(Valence) :]) != sorted(Valence):
-        raise ValueError(f"{path.name}: the last tones are those of the valences: {', '.join(Valence)}")
+        tones.append(Tone(parts[0], Act(parts[1]), Valence(parts[2]), tuple(lines[">"]), RESTATE in parts))
+    if missing := set(Valence) - {tone.name for tone in tones}:
+        raise ValueError(f"{path.name}: it lacks the tones of the valences {', '.join(sorted(missing))}")
     return tuple(tones)
-
-
-def learned(tones: Sequence[Tone]) -> tuple[Tone, ...]:
-    """Return the tones that can be found, in the order of the reader's head."""
-    return tuple(tones[: -len(Valence)])
 
 
 def _parts(path: Path) -> list[tuple[str, dict[str, list[str]]]]:
@@ -108,6 +103,6 @@ def _parts(path: Path) -> list[tuple[str, dict[str, list[str]]]]:
             found.append((rest, {"-": [], ">": []}))
         elif mark in {"-", ">"} and found:
             found[-1][1][mark].append(rest)
-        elif line:
+        elif line and mark != "#":
             raise ValueError(f"{path.name}, line {number}: {line!r} is no header, message or reply")
     return found

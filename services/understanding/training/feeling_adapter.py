@@ -1,8 +1,8 @@
 """Train the adapter of the voter on all-mpnet-base-v2, `services/mllm/backends/mpnet.npz`.
 
-Its head has the labels of the emotion wheel. It learns from `situations.tsv`, from the messages with a tone, and from
-what the other voters of text learn from; its lower layers are those of the topic reader. Needs `torch`, `transformers`
-and `onnx`:
+Its head has the labels of the emotion wheel. It learns from the messages with a label of `tone_messages`, and from what
+the other voters of text learn from; its lower layers are those of the topic reader. Needs `torch`, `transformers` and
+`onnx`:
 
     python -m services.understanding.training.feeling_adapter .models --hold 12
 """
@@ -12,7 +12,6 @@ import random
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +24,6 @@ from services.understanding.training.adapter import Classifier, below, load, log
 from services.understanding.training.risk_messages import SENTENCES
 
 TARGET = SENTENCES / "backends" / "mpnet.npz"
-SITUATIONS = Path(__file__).with_name("situations.tsv")
 WHEEL = emotions.load()
 LABELS = list(WHEEL.labels)
 EPOCHS, RATE, SMOOTHING = 3, 3e-4, 0.1
@@ -41,9 +39,8 @@ class Labelled:
 
 def messages() -> list[Labelled]:
     """Return what was written to tell emotions apart."""
-    rows = [line.split("\t") for line in SITUATIONS.read_text("utf-8").splitlines()]
-    pairs = [(text, label) for label, text in rows]
-    pairs += [(joined(one.text, one.before), one.label) for one in tone_messages.read()]
+    told = [one for one in tone_messages.read() if one.label in LABELS]
+    pairs = [(joined(one.text, " ".join(one.before[-1:])), one.label) for one in told]
     for name in ("sentences.toml", "situations.toml"):
         content = tomllib.loads((SENTENCES / "training" / name).read_text("utf-8"))
         pairs += [(text, label) for label, texts in content.items() for text in texts]

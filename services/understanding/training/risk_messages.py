@@ -7,6 +7,7 @@ from pathlib import Path
 
 from services.understanding.risk.domain import Kind
 from services.understanding.topics import store as topics
+from services.understanding.topics.reader import DANGER
 from services.understanding.training import tone_messages
 
 FOLDER = Path(__file__).with_suffix("")
@@ -82,7 +83,7 @@ def ordinary() -> list[Labelled]:
     texts += [text for topic in topics.read() if topic.name not in NEAR_A_RISK for text in topic.messages]
     texts += [reply for topic in topics.read() for reply in topic.replies]
     texts += [reply for tone in topics.read_tones() for reply in tone.replies]
-    texts += [message.text for message in tone_messages.read()]
+    texts += [message.text for message in tone_messages.read() if DANGER not in message.tones]
     return [Labelled(text, "none", "everyday", "") for number, text in enumerate(texts) if number % 10]
 
 

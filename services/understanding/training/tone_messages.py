@@ -1,14 +1,15 @@
-"""Messages with their topic, tone and emotion, in conversations; see `tone_messages/`.
+"""Messages with their topic, the tones that fit them, and their emotion, in conversations; see `tone_messages/`.
 
-A line is `topic<TAB>tone<TAB>label<TAB>message`; `-` is the topic of a message that every stored reply of a topic would
-not fit. In files called `talks_*` an empty line ends a conversation, and a message is labelled as it is meant in it.
+A line is `topic<TAB>tones<TAB>label<TAB>message`; `-` is the topic of a message that every stored reply of a topic
+would not fit, `?` a topic or label that nobody told. Of a tone that is named every reply fits; the best one stands
+first. In files called `talks_*` an empty line ends a conversation, and a message is labelled as it is meant in it.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).with_suffix("")
-NO_TOPIC = "-"
+NO_TOPIC, UNTOLD = "-", "?"
 
 
 @dataclass(frozen=True)
@@ -17,16 +18,16 @@ class Toned:
 
     Attributes:
         text: The message.
-        before: What the user said before it in the conversation; empty for a single or a first message.
-        topic: Name of its topic; `NO_TOPIC` for none.
-        tone: Name of its tone.
-        label: Label of the emotion wheel.
+        before: What the user said before it in the conversation.
+        topic: Name of its topic; `NO_TOPIC` for none, `UNTOLD` where it is not known.
+        tones: Names of the tones that fit, the best first.
+        label: Label of the emotion wheel; `UNTOLD` where it is not known.
     """
 
     text: str
-    before: str
+    before: tuple[str, ...]
     topic: str
-    tone: str
+    tones: tuple[str, ...]
     label: str
 
 
@@ -38,15 +39,16 @@ def read(folder: Path = FOLDER) -> list[Toned]:
     """
     found: list[Toned] = []
     for path in sorted(folder.glob("*.tsv")):
-        before = ""
+        earlier: list[str] = []
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             if not line:
-                before = ""
+                earlier = []
                 continue
             fields = line.split("\t")
             if len(fields) != 4:
-                raise ValueError(f"{path.name}, line {number}: {line!r} needs topic, tone, label and message")
-            topic, tone, label, text = fields
-            found.append(Toned(text, before, topic, tone, label))
-            before = text if path.name.startswith("talks") else ""
+                raise ValueError(f"{path.name}, line {number}: {line!r} needs topic, tones, label and message")
+            topic, tones, label, text = fields
+            found.append(Toned(text, tuple(earlier), topic, tuple(tones.split()), label))
+            if path.name.startswith("talks"):
+                earlier.append(text)
     return found

@@ -1,159 +1,145 @@
 """Train the adapter of the topic reader, `services/understanding/topics/reader.npz`.
 
-Its head has all topics and none of them, all tones, and the labels of the emotion wheel: topics are learned from
-`topics/messages` and `tone_messages`, tones from the latter, feelings from these and from what the text voter learns
-from. The lower layers are those of an earlier adapter, which was trained whole on the topics' messages:
+Its head has all topics and none of them, and all tones twice: which is best, and which fit. Topics are learned from
+`topics/messages` and `tone_messages`, tones from the latter, and the tone that asks whether somebody is safe from the
+messages of the risk screen too. The lower layers are those of an earlier adapter, which was trained whole on the
+topics' messages:
 
-    python -m services.understanding.training.topic_adapter .models --hold 12
+    python -m services.understanding.training.topic_adapter .models --hold 20
 """
 
 import random
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-import emotions
 from perception.mpnet import joined
-from services.understanding.topics.reader import digest_of_names
-from services.understanding.topics.store import Act, Valence, learned, read, read_tones
-from services.understanding.training import tone_messages
+from services.understanding.topics.reader import ADAPTER, BEFORE, DANGER, digest_of_names
+from services.understanding.topics.store import Act, Valence, read, read_tones
+from services.understanding.training import risk_messages, tone_messages
 from services.understanding.training.adapter import Classifier, below, load, logits_of, material, options, save, train
-from services.understanding.training.risk_messages import SENTENCES
 
-TARGET = Path(__file__).parent.with_name("topics") / "reader.npz"
-TOPICS, EVERY_TONE = read(), read_tones()
-TONES = learned(EVERY_TONE)
+TOPICS, TONES = read(), read_tones()
 NAMES = [*(topic.name for topic in TOPICS), tone_messages.NO_TOPIC]
 TONE_NAMES = [tone.name for tone in TONES]
-LABELS = list(emotions.load().labels)
-SIZES = [len(NAMES), len(TONES), len(LABELS)]
-OF_VALENCE = {
-    valence: torch.tensor([0.0 if tone.valence is valence else -torch.inf for tone in TONES]) for valence in Valence
+SIZES = [len(NAMES), len(TONES), len(TONES)]
+TONES_OF = {
+    Act.FACT: ("fact",),
+    Act.FAVOUR: ("favour",),
+    Act.ADVICE: ("advice",),
+    Act.THANKS: ("thanks",),
+    Act.GOODBYE: ("goodbye",),
+    Act.COMPLAINT: ("complaint",),
 }
-EPOCHS, RATE = 4, 3e-4
-TONE_OF = dict.fromkeys((Act.FACT, Act.FAVOUR, Act.ADVICE), "question") | dict.fromkeys(
-    (Act.SMALLTALK, Act.THANKS, Act.GOODBYE, Act.COMPLAINT), "talk"
-)
-SMOOTHING, TONE_WEIGHT, LABEL_WEIGHT = 0.05, 0.7, 0.5
-AS_SPOKEN_SHARE = 0.25
+"""Tones that fit whatever does more than tell."""
+RISK_EVERY = 3
+"""Of how many messages of the risk screen one is taught."""
+EPOCHS, RATE = 3, 3e-4
+SMOOTHING, BEST_WEIGHT, FIT_WEIGHT = 0.05, 0.7, 0.2
+AS_SPOKEN_SHARE = 0.15
 """Of messages that are shown once more as a speech recogniser writes them."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A message with the places of its topic, tone and emotion; -1 where it is not known. `valence` is its topic's."""
+    """A message with the places of its topic and best tone, -1 where it is not known, and which tones fit or do not."""
 
     text: str
-    topic: int
-    tone: int
-    label: int
-    valence: Valence | None = None
+    topic: int = -1
+    best: int = -1
+    fit: dict[int, bool] = field(default_factory=dict)
 
 
 def messages() -> list[Labelled]:
-    """Return the messages of all topics, those with a tone, and those of all emotions."""
-    found = [
-        Labelled(text, place, -1, -1, topic.valence if topic.valence is not Valence.ANY else None)
-        for place, topic in enumerate(TOPICS)
-        for text in topic.messages
-    ]
-    found += [
-        Labelled(
-            joined(one.text, one.before),
-            NAMES.index(one.topic) if one.topic in NAMES else -1,
-            TONE_NAMES.index(one.tone),
-            LABELS.index(one.label),
-        )
-        for one in tone_messages.read()
-    ]
-    return found + in_talk() + felt()
+    """Return the messages of all topics, those whose tones are told, and messages of danger and what is like them."""
+    told = tone_messages.read()
+    of_a_topic = {text for topic in TOPICS for text in topic.messages}
+    return [*of_topics(told), *(of_tones(one) for one in told if one.text not in of_a_topic), *of_danger()]
 
 
-def in_talk() -> list[Labelled]:
-    """Return what does more than tell behind something told: thanks are thanks whatever was said before."""
-    told = [one.text for one in tone_messages.read() if not one.before]
+def of_topics(told: Sequence[tone_messages.Toned]) -> list[Labelled]:
+    """Return the messages of all topics; what does more than tell also behind something told, which changes nothing."""
     chance = random.Random(2)
-    return [
-        Labelled(
-            joined(text, chance.choice(told)),
-            place,
-            TONE_NAMES.index(TONE_OF[topic.act]) if topic.act in TONE_OF else -1,
-            -1,
-        )
-        for place, topic in enumerate(TOPICS)
-        if topic.act is not Act.TELLING
-        for text in topic.messages
-    ]
-
-
-def felt() -> list[Labelled]:
-    """Return the messages that teach the voters of text what is felt."""
-    store = tomllib.loads((SENTENCES / "exemplars.toml").read_text("utf-8"))
-    training = SENTENCES / "training"
-    sets = [tomllib.loads((training / name).read_text("utf-8")) for name in ("sentences.toml", "situations.toml")]
+    first = [one.text for one in told if not one.before]
+    judged = {one.text: of_tones(one) for one in told}
     found = []
-    for label in LABELS:
-        pairs = [message for message, _ in store.get(label, {}).get("pairs", ())]
-        texts = dict.fromkeys([*(text for one in sets for text in one.get(label, ())), *pairs])
-        found += [Labelled(text, -1, -1, LABELS.index(label)) for text in texts]
+    for place, topic in enumerate(TOPICS):
+        opposite = {Valence.GOOD: Valence.BAD, Valence.BAD: Valence.GOOD}.get(topic.valence)
+        fit = {TONE_NAMES.index(opposite): False} if opposite else {}
+        names = TONES_OF.get(topic.act, ())
+        best = TONE_NAMES.index(names[0]) if names else -1
+        fit |= {TONE_NAMES.index(name): True for name in names}
+        for text in topic.messages:
+            one = judged.get(text) or Labelled(text, place, best, fit)
+            found.append(one)
+            if topic.act is not Act.TELLING:
+                found.append(replace(one, text=joined(text, chance.choice(first))))
     return found
 
 
+def of_tones(one: tone_messages.Toned) -> Labelled:
+    """Return a message whose tones are told: any other does not fit."""
+    fit = {place: name in one.tones for place, name in enumerate(TONE_NAMES)}
+    topic = NAMES.index(one.topic) if one.topic in NAMES else -1
+    return Labelled(joined(one.text, " ".join(one.before[-BEFORE:])), topic, TONE_NAMES.index(one.tones[0]), fit)
+
+
+def of_danger() -> list[Labelled]:
+    """Return messages of the risk screen."""
+    place = TONE_NAMES.index(DANGER)
+    return [
+        Labelled(one.text, best=place if one.kind != "none" else -1, fit={place: one.kind != "none"})
+        for one in risk_messages.read()[::RISK_EVERY]
+    ]
+
+
 def loss_of(logits: Tensor, part: Sequence[Labelled]) -> Tensor:
-    """Return the loss of a batch; of a topic's message the tone is one of its valence, whichever."""
+    """Return the loss of a batch."""
     of = nn.CrossEntropyLoss(ignore_index=-1, label_smoothing=SMOOTHING, reduction="sum")
-    topics, tones, labels = logits.split(SIZES, 1)
+    topics, best, fit = logits.split(SIZES, 1)
     loss: Tensor = of(topics, torch.tensor([one.topic for one in part]))
-    loss = loss + TONE_WEIGHT * of(tones, torch.tensor([one.tone for one in part]))
-    loss = loss + LABEL_WEIGHT * of(labels, torch.tensor([one.label for one in part]))
-    for row, one in enumerate(part):
-        if one.valence:
-            loss = loss - TONE_WEIGHT * (tones[row].log_softmax(0) + OF_VALENCE[one.valence]).logsumexp(0)
+    loss = loss + BEST_WEIGHT * of(best, torch.tensor([one.best for one in part]))
+    rows = [row for row, one in enumerate(part) for _ in one.fit]
+    places = [place for one in part for place in one.fit]
+    fits = torch.tensor([float(does) for one in part for does in one.fit.values()])
+    loss = loss + FIT_WEIGHT * nn.functional.binary_cross_entropy_with_logits(fit[rows, places], fits, reduction="sum")
     return loss / len(part)
 
 
 def report(logits: Tensor, held: Sequence[Labelled]) -> None:
-    """Print what is right of what was held out: topics and tones, all and where the reader is sure, and emotions."""
-    topics, tones, labels = (part.softmax(1) for part in logits.split(SIZES, 1))
-    ways = [*(topic.valence for topic in TOPICS), None]
-    print(
-        "  topics " + _right(topics, torch.tensor([one.topic for one in held]), ways, without=len(TOPICS)), flush=True
-    )
-    ways = [tone.valence for tone in TONES]
-    print("  tones " + _right(tones, torch.tensor([one.tone for one in held]), ways), flush=True)
-    known = torch.tensor([one.label for one in held])
-    print(f"  emotion {float((labels.argmax(1) == known)[known >= 0].float().mean()):.1%}", flush=True)
-
-
-def _right(found: Tensor, told: Tensor, ways: Sequence[Valence | None], without: int = -1) -> str:
-    """Return, for bars of certainty, the share that is as sure, of these the right ones and those of opposite valence.
-
-    `without` is the place that stands for none: nothing is said of it.
-    """
-    sure, best = found.max(1)
-    cells = []
-    for bar in (0.0, 0.3, 0.5, 0.7):
-        rows = [row for row in range(len(told)) if told[row] >= 0 and sure[row] >= bar and int(best[row]) != without]
-        pairs = [(int(best[row]), int(told[row])) for row in rows]
-        right = sum(a == b for a, b in pairs) / max(1, len(pairs))
-        opposite = sum({ways[a], ways[b]} == {Valence.GOOD, Valence.BAD} for a, b in pairs) / max(1, len(pairs))
-        cells.append(f"sure {bar}: {len(pairs)} of {int((told >= 0).sum())}, {right:.1%}, opposite {opposite:.1%}")
-    return "; ".join(cells)
+    """Print how many of the messages held out get a topic that is right, a tone that fits, a danger that is one."""
+    topics, best, fit = logits.split(SIZES, 1)
+    sure, found = topics.softmax(1).max(1)
+    right = [int(found[row]) == one.topic for row, one in enumerate(held) if one.topic >= 0 and sure[row] >= 0.45]
+    print(f"  topics: {len(right)} sure, {sum(right) / max(1, len(right)):.1%} right", flush=True)
+    whole = [row for row, one in enumerate(held) if len(one.fit) == len(TONES)]
+    for name, scores in (("fit", fit.sigmoid()), ("best", best.softmax(1)), ("both", fit.sigmoid() * best.softmax(1))):
+        chosen = scores.argmax(1)
+        fits = [held[row].fit[int(chosen[row])] for row in whole]
+        print(f"  tone by {name}: fits {sum(fits) / max(1, len(fits)):.1%} of {len(fits)}", flush=True)
+    place = TONE_NAMES.index(DANGER)
+    for bar in (0.2, 0.5, 0.8):
+        pairs = [
+            (float(fit[row, place].sigmoid()) >= bar, one.fit[place])
+            for row, one in enumerate(held)
+            if place in one.fit
+        ]
+        missed = sum(is_so and not says for says, is_so in pairs)
+        false = sum(says and not is_so for says, is_so in pairs)
+        print(f"  danger from {bar}: {missed} of {sum(is_so for _, is_so in pairs)} missed, {false} false", flush=True)
 
 
 def main() -> None:
     """Train."""
-    given = options(__doc__, TARGET, TARGET, EPOCHS)
+    given = options(__doc__, ADAPTER, ADAPTER, EPOCHS)
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
     used = material(messages(), given.hold, below(given.models_dir, given.start), AS_SPOKEN_SHARE)
     model = Classifier(given.models_dir / "mpnet", sum(SIZES))
-    names = digest_of_names(TOPICS, EVERY_TONE)
+    names = digest_of_names(TOPICS, TONES)
     with np.load(given.start) as earlier:
         knows_them = "names" in earlier and str(earlier["names"]) == names
     load(model, given.start, head=knows_them)

@@ -70,8 +70,12 @@ async def test_a_reply_that_was_said_is_not_offered_again(stub: "Stub", cast: Ca
 
 
 async def test_a_topic_is_read_with_what_the_user_said_before(stub: "Stub", cast: Cast) -> None:
-    await write(stub, TEXT, common.Utterance(speaker=common.SPEAKER_USER, text="I have bad news."))
-    assert cast.topic_reader.asked == [(TEXT, "I have bad news.")]
+    told = [
+        common.Utterance(speaker=common.SPEAKER_USER, text=text)
+        for text in ("Hi.", "Good morning.", "I have bad news.")
+    ]
+    await write(stub, TEXT, *told)
+    assert cast.topic_reader.asked == [(TEXT, "Good morning. I have bad news.")]
 
 
 async def test_a_message_of_emoji_alone_is_spelled_out_for_voters_and_writer(stub: "Stub", cast: Cast) -> None:

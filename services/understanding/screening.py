@@ -24,10 +24,10 @@ class Screening:
         self._screen = screen
         self._threads = ThreadPoolExecutor(WORKERS, "screen")
 
-    async def find(self, text: str, is_watched: bool = False) -> Risk | None:
+    async def find(self, text: str, is_watched: bool = False, before: str = "") -> Risk | None:
         """Return the risk that a text speaks of, None for none; see `RiskScreen.find`."""
         with metrics.SCREEN_SECONDS.time():
-            return await self._run(lambda: self._screen.find(text, is_watched))
+            return await self._run(lambda: self._screen.find(text, is_watched, before))
 
     async def unspeakable(self, sentence: str) -> str:
         """Return why a sentence of a writer may not be said; empty when it may."""

@@ -27,7 +27,7 @@ from services.understanding.risk.messages import to_earlier, to_message
 from services.understanding.risk.state import faded, heeded
 from services.understanding.screening import Screening, of_voters
 from services.understanding.shadows import Shadows
-from services.understanding.topics.offers import Topics
+from services.understanding.topics.offers import Topics, said_before
 from services.understanding.variants import Named, Variants, stage_of
 from services.understanding.voters import Answer, Message, MllmVoter
 
@@ -152,9 +152,10 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             response, found = await self._decide(perceived, tuple(told.history), seed)
         except ServiceError as error:
             undecided = error
-        screened = await perceived.finding
-        if not screened and any(map(faded, earlier)):
-            screened = await self._screening.find(perceived.words.text, is_watched=True)
+        screened, before = await perceived.finding, said_before(told.history)
+        is_watched = any(map(faded, earlier))
+        if is_watched or (screened and before):  # The context came later than the words.
+            screened = await self._screening.find(perceived.words.text, is_watched, before)
         risk = heeded(screened or found, perceived.words.text, earlier)
         language = self._language_of(perceived.words, screened)
         if undecided:

@@ -24,7 +24,7 @@ class ToldReader:
         self.confidence: dict[str, float] = {}
         self.asked: list[str] = []
 
-    def read(self, text: str) -> tuple[Array, Array]:
+    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
         """Return the told risk; see `Reader`."""
         self.asked.append(text)
         kinds, severities = np.zeros(len(KINDS), np.float32), np.zeros(len(Severity), np.float32)

@@ -192,8 +192,8 @@ def test_messages_of_the_training_set_are_whole() -> None:
 
 def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
     class Unsure:
-        def read(self, text: str) -> tuple[Array, Array]:
-            return np.full(len(KINDS), 0.3 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+        def read(self, text: str, before: str = "") -> tuple[Array, Array]:
+            return np.full(len(KINDS), 0.27 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
     screen = RiskScreen(Unsure())
     assert screen.find("It is all arranged.") is None
@@ -204,7 +204,7 @@ def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
 
 def test_a_sentence_torn_from_a_harmless_message_is_asked_about_unless_it_has_words_of_a_risk() -> None:
     class OfSentences:
-        def read(self, text: str) -> tuple[Array, Array]:
+        def read(self, text: str, before: str = "") -> tuple[Array, Array]:
             share = 0.1 if len(text.split()) > 8 else 0.99
             return np.full(len(KINDS), share / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
@@ -223,26 +223,34 @@ class Certain:
     def __init__(self, confidence: float) -> None:
         self.kinds = np.array([confidence, *[0.0] * (len(KINDS) - 1)], np.float32)
 
-    def read(self, text: str) -> tuple[Array, Array]:
+    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
         return self.kinds, np.array([0, 1, 0], np.float32)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "both", "is_asked"),
-    [(0.6, 0.2, 0.4, True), (0.2, 0.9, 0.55, True), (0.95, 0.0, 0.95, False), (0.01, 1.0, 0.01, False)],
-    ids=["doubted", "shared", "sure", "none"],
+    ("first", "second", "both"),
+    [(0.64, 0.16, 0.32), (0.16, 0.81, 0.36), (0.95, 0.4, 0.95), (0.96, 0.06, 0.24), (0.01, 1.0, 0.01)],
+    ids=["doubted", "shared", "sure", "denied", "none"],
 )
-def test_where_the_classifier_is_not_sure_a_second_reader_is_asked(
-    first: float, second: float, both: float, is_asked: bool
+def test_a_second_reader_that_knows_what_was_said_before_says_how_sure_one_may_be(
+    first: float, second: float, both: float
 ) -> None:
-    asked: list[str] = []
+    asked: list[tuple[str, str]] = []
 
-    def danger(text: str) -> float:
-        asked.append(text)
+    def danger(text: str, before: str) -> float:
+        asked.append((text, before))
         return second
 
-    kinds, severities = SecondOpinion(Certain(first), danger).read("Hm.")
+    kinds, severities = SecondOpinion(Certain(first), danger).read("Now.", "He drinks.")
     assert float(kinds.sum()) == pytest.approx(both, abs=1e-6)
     assert int(kinds.argmax()) == 0
     assert list(severities) == [0, 1, 0]
-    assert bool(asked) is is_asked
+    assert asked == ([("Now.", "He drinks.")] if first > 0.1 else [])
+
+
+def test_what_was_said_before_tells_a_danger_from_what_only_sounds_like_one(screen: RiskScreen) -> None:
+    text = "my little sister keeps putting water in her bowl"
+    before = "her name was Pepper and she was a good girl i gave her a cheeseburger before. the vet said that was fine"
+    assert screen.find(text)
+    assert not screen.find(text, before=before)
+    assert screen.find("i dont want him to hear me talking", before="im in my closet with my sister shes 4")

@@ -21,11 +21,18 @@ SENTENCE_TRUST = 0.9
 Array = NDArray[np.float32]
 
 
-class Reader(Protocol):
+class Classifies(Protocol):
     """Reads how likely a text speaks of each kind of risk."""
 
     def read(self, text: str) -> tuple[Array, Array]:
         """Return the probability of each of `KINDS`, float32 (6,), and of each severity, float32 (3,)."""
+
+
+class Reader(Protocol):
+    """The same, of a text behind what the user said before."""
+
+    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
+        """See `Classifies.read`."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +45,8 @@ class Bars:
         sentence: Of one sentence of several, read by itself.
     """
 
-    alone: float = 0.8
-    with_words: float = 0.2
+    alone: float = 0.3
+    with_words: float = 0.25
     sentence: float = 0.97
 
 
@@ -54,10 +61,11 @@ class RiskScreen:
     def __init__(self, reader: Reader, bars: Bars = Bars()) -> None:
         self._reader, self._bars, self._words = reader, bars, RiskWords()
 
-    def find(self, text: str, is_watched: bool = False) -> Risk | None:
+    def find(self, text: str, is_watched: bool = False, before: str = "") -> Risk | None:
         """Return the risk that a text speaks of, None for none. Blocks for some 20 ms, of a long text for more.
 
-        `is_watched` tells that the conversation raised a risk that has not faded: then less is enough.
+        `is_watched` tells that the conversation raised a risk that has not faded: then less is enough. `before` is what
+        the user said before.
         """
         if not text.strip():
             return None
@@ -65,16 +73,16 @@ class RiskScreen:
         if said.other:
             return Risk(said.other[0], Severity.HIGH, 1.0, Source.WORDS)
         is_near = is_watched or bool(said.english)
-        found = self._read(text, self._bars.with_words if is_near else self._bars.alone)
+        found = self._read(text, before, self._bars.with_words if is_near else self._bars.alone)
         sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]
         if found or len(sentences) < 2:
             return found
         # One sentence of danger in a long everyday message would be lost in its mean.
         trust = 1.0 if said.english else SENTENCE_TRUST
-        return next(filter(None, (self._read(each, self._bars.sentence, trust) for each in sentences)), None)
+        return next(filter(None, (self._read(each, before, self._bars.sentence, trust) for each in sentences)), None)
 
-    def _read(self, text: str, bar: float, trust: float = 1.0) -> Risk | None:
-        kinds, severities = self._reader.read(text)
+    def _read(self, text: str, before: str, bar: float, trust: float = 1.0) -> Risk | None:
+        kinds, severities = self._reader.read(text, before)
         confidence = float(kinds.sum())
         if confidence < bar:
             return None

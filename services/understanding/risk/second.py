@@ -1,29 +1,38 @@
-"""Asks a second reader where the first is not sure whether a text speaks of a risk."""
+"""Asks a second reader how sure one may be that a text speaks of a risk."""
 
 from collections.abc import Callable
 
 from services.understanding.risk.domain import SURE
-from services.understanding.risk.screen import Array, Reader
+from services.understanding.risk.screen import Array, Classifies
 
-ASKED_FROM = 0.05
-"""Confidence of the first reader below which the second is not asked; from `SURE` on it is not asked either."""
+ASKED_FROM = 0.1
+"""Confidence of the classifier below which the second reader is not asked."""
+DENIED = 0.3
+"""Probability of the second below which a classifier that is sure is not believed to be."""
 
 
 class SecondOpinion:
-    """Reader whose confidence, where the first is not sure, is the mean of two.
+    """Reader whose confidence is the geometric mean of two, unless the first is sure and the second does not deny it.
+
+    Each can so deny what the other says. Only the second knows what was said before: "my little sister keeps putting
+    water in her bowl" is of no child in danger where a dog has died.
 
     Args:
         first: The classifier.
-        danger: Returns the probability that a caring person would ask whether somebody is safe.
+        danger: Returns the probability that a caring person would ask whether somebody is safe, by a text and what the
+            user said before it.
     """
 
-    def __init__(self, first: Reader, danger: Callable[[str], float]) -> None:
+    def __init__(self, first: Classifies, danger: Callable[[str, str], float]) -> None:
         self._first, self._danger = first, danger
 
-    def read(self, text: str) -> tuple[Array, Array]:
+    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
         """Return the first reader's kinds, their sum as both say, and its severities; see `Reader`."""
         kinds, severities = self._first.read(text)
         confidence = float(kinds.sum())
-        if ASKED_FROM <= confidence < SURE:
-            kinds = kinds * ((confidence + self._danger(text)) / 2 / confidence)
+        if confidence < ASKED_FROM:
+            return kinds, severities
+        second = self._danger(text, before)
+        if confidence < SURE or second < DENIED:
+            kinds = kinds * (second / confidence) ** 0.5
         return kinds, severities

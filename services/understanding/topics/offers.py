@@ -1,6 +1,7 @@
 """Offers a writer replies that fit what a message does and is about."""
 
 import asyncio
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
@@ -58,6 +59,12 @@ class Offer:
         return result
 
 
+def said_before(history: Iterable[common.Utterance]) -> str:
+    """Return what the user said last, as a message is read behind it."""
+    told = [turn.text for turn in history if turn.speaker == common.SPEAKER_USER]
+    return " ".join(told[-BEFORE:])
+
+
 class Topics:
     """Reads messages in threads of its own.
 
@@ -73,8 +80,7 @@ class Topics:
     async def offer(self, order: mllm.WriteReplyRequest) -> Offer:
         """Return what the writer of an order is told."""
         said = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_AVATAR]
-        told = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_USER]
-        before = " ".join(told[-BEFORE:])
+        before = said_before(order.history)
         loop = asyncio.get_running_loop()
         reading = await loop.run_in_executor(self._threads, self._reader.read, order.text, before)
         label = order.user_emotion.label

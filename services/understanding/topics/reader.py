@@ -103,9 +103,9 @@ class TopicReader:
             return self._reading(_only(len(self._topics), len(self._topics) + 1), certain, certain)
         return self._reading(*self._probabilities(joined(text, before)))
 
-    def danger(self, text: str) -> float:
+    def danger(self, text: str, before: str = "") -> float:
         """Return the probability that a caring person would ask whether somebody is safe. Blocks for some 20 ms."""
-        return self.read(text).fit(DANGER)
+        return self.read(text, before).fit(DANGER)
 
     def _reading(self, topics: Array, best: Array, fit: Array) -> Reading:
         heard = [Heard(*each) for each in zip(self._tones, fit.tolist(), best.tolist(), strict=True)]

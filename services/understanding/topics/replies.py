@@ -13,7 +13,7 @@ SURE = 0.45
 """Probability of a topic from which its replies are said."""
 AGREES = 0.15
 """Probability that the replies of its valence fit below which a topic is not believed."""
-FITS, FITS_AGAINST, FITS_DANGER = 0.45, 0.7, 0.75
+FITS, FITS_AGAINST, FITS_DANGER = 0.25, 0.6, 0.75
 """Probability from which the replies of a tone are said, those of one whose valence the panel's vote denies, and those
 that ask whether somebody is safe, where the risk screen found nothing."""
 UNSURE = "unsure"

@@ -154,6 +154,7 @@ def test_what_was_done_is_answered_as_an_emergency(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("I want to talk with a real person, please.", True),
         ("Are you a real person?", True),
         ("are you human", True),
         ("Am I talking to a bot?", True),

@@ -38,7 +38,8 @@ _HUMAN = re.compile(
     r"\bare you (?:a |an |really |actually |even )*(?:real(?: person)?|human(?: being)?|person|robot|bot|machine|ai"
     r"|program|computer|alive)\b|\b(?:am i|is this|i'm) (?:\w+ )?(?:talking|speaking|chatting) (?:to|with)"
     r" (?:a |an )?(?:real )?(?:human|person|robot|bot|machine|ai|computer)\b|\bis (?:there|this)"
-    r" (?:a |an )?(?:real |actual )?(?:human|person|someone real|bot)\b",
+    r" (?:a |an )?(?:real |actual )?(?:human|person|someone real|bot)\b"
+    r"|\b(?:talk|speak|chat) (?:to|with) (?:a|an) (?:real|actual|living|human) (?:person|human|being)\b",
     re.IGNORECASE,
 )
 

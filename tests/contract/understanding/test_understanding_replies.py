@@ -42,7 +42,7 @@ async def test_the_lead_writes_the_reply_sentence_by_sentence(stub: "Stub", cast
     record = typed("pb.WriteReplyResponse", await call.read()).record
     assert record.card == card
     record.ClearField("card")
-    assert record == mllm.ReplyRecord(candidates=3, rejected=["echo: I lost my job."], act=mllm.ACT_TELLING)
+    assert record == mllm.ReplyRecord(candidates=3, rejected=["echo: I lost my job."], act=mllm.ACT_TELLING, tone="any")
     assert await call.read() is grpc.aio.EOF
     (request,) = cast.lead.orders
     assert (request.user_emotion, request.reply_emotion, request.seed) == ("sad", "caring", 7)

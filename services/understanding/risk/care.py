@@ -17,7 +17,8 @@ _FIRST = re.compile(
     r"|\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard"
     r"|hear|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell"
     r"|got a|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
-    r"|\bmy (?:room|bed|door|body|arms?|face|neck|wrists?|hair|clothes|phone)\b"
+    r"|\bmy (?:room|bed|door|body|head|face|eyes?|ears?|nose|mouth|neck|throat|arms?|wrists?|hands?|fingers?|back|ribs"
+    r"|stomach|legs?|feet|hair|clothes|phone)\b"
 )
 _ANOTHER = re.compile(
     r"\b(?:he|she|his|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
@@ -29,6 +30,8 @@ _OWN_ELDER = re.compile(
     r"\bmy (?:step)?(?:dad|daddy|father|mum|mummy|mom|mommy|mother|parents|uncle|teacher|coach|grandpa|grandfather)\b"
 )
 """Of a danger to a child: whoever speaks so of their elders is most often the child."""
+_OWN_MAN = re.compile(r"\b(?:he|his|my (?:ex-?)?(?:husband|boyfriend|partner|stepdad|stepfather|dad|father))\b")
+"""Who is told to be violent where nobody else is named: then it is the user who suffers it."""
 _REPORTED = re.compile(
     r"\b(?:says?|said|told|tells|posts?|posted|writes|wrote|shows?|showed|threatens?|threatened|plans?|planned|wants|bought"
     r"|buys|is (?:going|planning|buying|talking)|has (?:a|got) (?:list|gun|rifle|knife|plan))\b"
@@ -122,6 +125,8 @@ def is_about_another(text: str, kind: Kind) -> bool:
         return False
     if kind is Kind.CHILD and _OWN_ELDER.search(plain):
         return False
+    if kind is Kind.VIOLENCE:
+        plain = _OWN_MAN.sub("", plain)
     return bool(_ANOTHER.search(plain)) and not _FIRST.search(plain)
 
 

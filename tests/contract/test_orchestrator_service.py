@@ -51,7 +51,9 @@ async def test_a_message_becomes_words_voice_and_face(stub: "Stub") -> None:
     assert (done.text, done.turn, done.audio_duration_s) == (REPLY, "", 1.0)
     assert done.record.card.backend == "lead"
     done.record.ClearField("card")
-    assert done.record == mllm.ReplyRecord(candidates=3, rejected=["echo: I lost my job."], act=mllm.ACT_TELLING)
+    assert done.record == mllm.ReplyRecord(
+        candidates=3, rejected=["echo: I lost my job."], act=mllm.ACT_TELLING, tone="any"
+    )
     assert len(done.trace_id) == 32
 
 

@@ -140,7 +140,7 @@ def test_what_the_project_says_every_day_is_no_risk(screen: RiskScreen) -> None:
     stored = [reply for _, reply in Exemplars().replies()][::4]
     assert sum(screen.find(text) is not None for text in stored) <= 0.02 * len(stored)
     path = resources.files("services.mllm.training").joinpath("sentences.toml")
-    said = [text for texts in tomllib.loads(path.read_text("utf-8")).values() for text in texts][::20]
+    said = [text for texts in tomllib.loads(path.read_text("utf-8")).values() for text in texts][::10]
     assert sum(screen.find(text) is not None for text in said) <= 0.05 * len(said)
 
 
@@ -193,7 +193,7 @@ def test_messages_of_the_training_set_are_whole() -> None:
 def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
     class Unsure:
         def read(self, text: str, before: str = "") -> tuple[Array, Array]:
-            return np.full(len(KINDS), 0.27 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+            return np.full(len(KINDS), 0.32 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
     screen = RiskScreen(Unsure())
     assert screen.find("It is all arranged.") is None
@@ -254,3 +254,11 @@ def test_what_was_said_before_tells_a_danger_from_what_only_sounds_like_one(scre
     assert screen.find(text)
     assert not screen.find(text, before=before)
     assert screen.find("i dont want him to hear me talking", before="im in my closet with my sister shes 4")
+
+
+def test_what_the_classifier_is_sure_of_is_not_denied_by_one_who_knows_no_more() -> None:
+    kinds, _ = SecondOpinion(Certain(0.96), lambda text, before: 0.06).read("This is my last message.")
+    assert float(kinds.sum()) == pytest.approx(0.51, abs=1e-6)
+    found = RiskScreen(SecondOpinion(Certain(0.96), lambda text, before: 0.06)).find("goodbye everyone")
+    assert found
+    assert not found.is_sure

@@ -45,8 +45,8 @@ class Bars:
         sentence: Of one sentence of several, read by itself.
     """
 
-    alone: float = 0.3
-    with_words: float = 0.25
+    alone: float = 0.35
+    with_words: float = 0.3
     sentence: float = 0.97
 
 

@@ -15,7 +15,7 @@ class SecondOpinion:
     """Reader whose confidence is the geometric mean of two, unless the first is sure and the second does not deny it.
 
     Each can so deny what the other says. Only the second knows what was said before: "my little sister keeps putting
-    water in her bowl" is of no child in danger where a dog has died.
+    water in her bowl" is of no child in danger where a dog has died. Of a first message it only makes unsure.
 
     Args:
         first: The classifier.
@@ -33,6 +33,7 @@ class SecondOpinion:
         if confidence < ASKED_FROM:
             return kinds, severities
         second = self._danger(text, before)
-        if confidence < SURE or second < DENIED:
-            kinds = kinds * (second / confidence) ** 0.5
-        return kinds, severities
+        if confidence < SURE or (before and second < DENIED):
+            return kinds * (second / confidence) ** 0.5, severities
+        # Knowing no more, it cannot deny what the first is sure of: it is asked about.
+        return kinds * ((confidence + second) / 2 / confidence if second < DENIED else 1), severities

@@ -16,19 +16,21 @@ class ToldReader:
     Attributes:
         found: The risk of each text that has one.
         confidence: How sure it is of a text; certain of others.
+        calmed: What the user said before, behind which it takes no text for a risk.
         asked: The texts that it was asked about.
     """
 
     def __init__(self, found: Mapping[str, tuple[Kind, Severity]] | None = None) -> None:
         self.found = dict(found or {})
         self.confidence: dict[str, float] = {}
+        self.calmed = ""
         self.asked: list[str] = []
 
     def read(self, text: str, before: str = "") -> tuple[Array, Array]:
         """Return the told risk; see `Reader`."""
         self.asked.append(text)
         kinds, severities = np.zeros(len(KINDS), np.float32), np.zeros(len(Severity), np.float32)
-        if text in self.found:
+        if text in self.found and not (before and before == self.calmed):
             kind, severity = self.found[text]
             kinds[KINDS.index(kind)] = self.confidence.get(text, 1.0)
             severities[severity - 1] = 1

@@ -229,36 +229,34 @@ class Certain:
 
 @pytest.mark.parametrize(
     ("first", "second", "both"),
-    [(0.64, 0.16, 0.32), (0.16, 0.81, 0.36), (0.95, 0.4, 0.95), (0.96, 0.06, 0.24), (0.01, 1.0, 0.01)],
-    ids=["doubted", "shared", "sure", "denied", "none"],
+    [(0.64, 0.16, 0.32), (0.16, 0.81, 0.36), (0.95, 0.4, 0.95), (0.96, 0.06, 0.51), (0.01, 1.0, 0.01)],
+    ids=["doubted", "shared", "sure", "made unsure", "none"],
 )
-def test_a_second_reader_that_knows_what_was_said_before_says_how_sure_one_may_be(
-    first: float, second: float, both: float
-) -> None:
+def test_a_second_reader_says_how_sure_one_may_be(first: float, second: float, both: float) -> None:
     asked: list[tuple[str, str]] = []
 
     def danger(text: str, before: str) -> float:
         asked.append((text, before))
         return second
 
-    kinds, severities = SecondOpinion(Certain(first), danger).read("Now.", "He drinks.")
+    kinds, severities = SecondOpinion(Certain(first), danger).read("Now.")
     assert float(kinds.sum()) == pytest.approx(both, abs=1e-6)
     assert int(kinds.argmax()) == 0
     assert list(severities) == [0, 1, 0]
-    assert asked == ([("Now.", "He drinks.")] if first > 0.1 else [])
+    assert asked == ([("Now.", "")] if first > 0.1 else [])
 
 
-def test_what_was_said_before_tells_a_danger_from_what_only_sounds_like_one(screen: RiskScreen) -> None:
-    text = "my little sister keeps putting water in her bowl"
-    before = "her name was Pepper and she was a good girl i gave her a cheeseburger before. the vet said that was fine"
-    assert screen.find(text)
-    assert not screen.find(text, before=before)
-    assert screen.find("i dont want him to hear me talking", before="im in my closet with my sister shes 4")
+@pytest.mark.parametrize(("first", "both"), [(0.64, 0.56), (0.95, 0.95)])
+def test_a_message_is_read_with_and_without_what_was_said_before(first: float, both: float) -> None:
+    def danger(text: str, before: str) -> float:
+        return 0.9 if before == "He drinks." else 0.08
+
+    kinds, _ = SecondOpinion(Certain(first), danger).read("Now.", "He drinks.")
+    assert float(kinds.sum()) == pytest.approx(both, abs=1e-2)
 
 
-def test_what_the_classifier_is_sure_of_is_not_denied_by_one_who_knows_no_more() -> None:
-    kinds, _ = SecondOpinion(Certain(0.96), lambda text, before: 0.06).read("This is my last message.")
-    assert float(kinds.sum()) == pytest.approx(0.51, abs=1e-6)
-    found = RiskScreen(SecondOpinion(Certain(0.96), lambda text, before: 0.06)).find("goodbye everyone")
-    assert found
-    assert not found.is_sure
+def test_what_the_classifier_is_sure_of_is_asked_about_whatever_the_second_says() -> None:
+    for before in ("", "We had cake."):
+        found = RiskScreen(SecondOpinion(Certain(0.96), lambda *_: 0.0)).find("This is my last message.", before=before)
+        assert found
+        assert not found.is_sure

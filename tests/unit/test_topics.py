@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import emotions
@@ -11,7 +12,7 @@ from perception.mpnet import SEPARATOR, joined
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.topics import store
-from services.understanding.topics.reader import Reading, TopicReader
+from services.understanding.topics.reader import Reading, TopicReader, weighed
 from services.understanding.topics.replies import SENTENCE_END, UNSURE, fitting, reflecting
 from services.understanding.topics.store import Act, Topic, Valence
 from services.understanding.training import tone_messages
@@ -223,3 +224,48 @@ def test_a_file_of_tones_that_is_not_whole_is_refused(tmp_path: Path, lines: str
     (tmp_path / "tones.txt").write_text(lines, "utf-8")
     with pytest.raises(ValueError, match=problem):
         store.read_tones(tmp_path / "tones.txt")
+
+
+def amounting(topics: dict[str, float], best: dict[str, float], fit: dict[str, float]) -> Reading:
+    """Return what these probabilities amount to; what is left of the topics' is that of none."""
+
+    def array(names: list[str], told: dict[str, float]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+        return np.array([told.get(name, 0) for name in names], np.float32)
+
+    of_topics = array([*(topic.name for topic in TOPICS), "none"], topics | {"none": 1 - sum(topics.values())})
+    names = [tone.name for tone in TONES]
+    return weighed(TOPICS, TONES, of_topics, array(names, best), array(names, fit))
+
+
+def test_of_tones_that_fit_alike_the_more_particular_comes_first() -> None:
+    read = amounting({}, {"loss": 0.9, "bad": 0.1}, {"loss": 0.8, "bad": 0.85, "joy": 0.1})
+    assert [each.tone.name for each in read.heard[:2]] == ["loss", "bad"]
+    read = amounting({}, {"loss": 0.9, "bad": 0.1}, {"loss": 0.5, "bad": 0.9})
+    assert [each.tone.name for each in read.heard[:2]] == ["bad", "loss"]
+    assert read.fit("bad") == pytest.approx(0.9)
+
+
+def test_an_act_is_believed_where_topics_and_tones_agree() -> None:
+    does = amounting({"fact_world": 0.8}, {"fact": 0.7, "bad": 0.3}, {"fact": 0.9})
+    assert (does.act, does.topic) == (Act.FACT, BY_NAME["fact_world"])
+    assert does.confidence == pytest.approx(0.8)
+    denied = amounting({"fact_world": 0.8}, {"bad": 1}, {"bad": 0.9})
+    assert (denied.act, denied.topic) == (Act.TELLING, None)
+    unsure = amounting({"fact_world": 0.4, "fact_now": 0.05, "breakup": 0.3}, {"fact": 1}, {"fact": 0.9})
+    assert (unsure.act, unsure.topic) == (Act.FACT, None)
+
+
+def test_a_topic_of_what_is_told_is_denied_by_tones_that_ask() -> None:
+    assert amounting({"breakup": 0.9}, {"bad": 1}, {"bad": 0.9}).topic is BY_NAME["breakup"]
+    asks = amounting({"breakup": 0.9}, {"advice": 1}, {"advice": 0.9})
+    assert (asks.act, asks.topic) == (Act.ADVICE, None)
+
+
+def test_no_topic_is_read_where_none_is_likeliest() -> None:
+    assert amounting({"breakup": 0.1}, {"bad": 1}, {"bad": 0.9}).topic is None
+
+
+def test_a_danger_is_heard_in_a_page_of_everyday_talk(reader: TopicReader) -> None:
+    page = "We cooked potatoes and watched the news, and the neighbour came by with a cake for the children. " * 8
+    danger = "He said that he will kill me tonight, I am locked in the bathroom. "
+    assert reader.danger(page) < 0.3 < reader.danger(page + danger + page)

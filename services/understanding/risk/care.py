@@ -31,7 +31,7 @@ _OWN_ELDER = re.compile(
 )
 """Of a danger to a child: whoever speaks so of their elders is most often the child."""
 _OWN_MAN = re.compile(r"\b(?:he|his|my (?:ex-?)?(?:husband|boyfriend|partner|stepdad|stepfather|dad|father))\b")
-"""Who is told to be violent where nobody else is named: then it is the user who suffers it."""
+"""Men of the user; of violence that is told of them, and nobody else is named, it is the user who suffers it."""
 _REPORTED = re.compile(
     r"\b(?:says?|said|told|tells|posts?|posted|writes|wrote|shows?|showed|threatens?|threatened|plans?|planned|wants|bought"
     r"|buys|is (?:going|planning|buying|talking)|has (?:a|got) (?:list|gun|rifle|knife|plan))\b"

@@ -12,10 +12,10 @@ DENIED = 0.3
 
 
 class SecondOpinion:
-    """Reader whose confidence is the geometric mean of two, unless the first is sure and the second does not deny it.
+    """Reader whose confidence is the geometric mean of two; of a first that is sure the second can only make unsure.
 
-    Each can so deny what the other says. Only the second knows what was said before: "my little sister keeps putting
-    water in her bowl" is of no child in danger where a dog has died. Of a first message it only makes unsure.
+    Each can so deny what the other doubts. Only the second knows what was said before, and where there is something it
+    reads the message without it too: the mean counts, as a danger is none the less one behind talk of the weather.
 
     Args:
         first: The classifier.
@@ -32,8 +32,9 @@ class SecondOpinion:
         confidence = float(kinds.sum())
         if confidence < ASKED_FROM:
             return kinds, severities
-        second = self._danger(text, before)
-        if confidence < SURE or (before and second < DENIED):
+        second = self._danger(text, "")
+        if before:
+            second = (second + self._danger(text, before)) / 2
+        if confidence < SURE:
             return kinds * (second / confidence) ** 0.5, severities
-        # Knowing no more, it cannot deny what the first is sure of: it is asked about.
         return kinds * ((confidence + second) / 2 / confidence if second < DENIED else 1), severities

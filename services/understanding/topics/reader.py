@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,9 +87,8 @@ class TopicReader:
                 raise ValueError(f"{adapter.name} was taught other topics: train it anew with `training.topic_adapter`")
         self._encoder = Encoder(models_dir, adapter)
         self.digest = digest_of(models_dir / MODEL, adapter)
-        self._irony = [tone.name for tone in tones].index(IRONY)
-        self._acts = np.array([ACTS.index(topic.act) for topic in topics] + [ACTS.index(Act.TELLING)])
-        self._tone_acts = np.array([ACTS.index(tone.act) for tone in tones])
+        names = [tone.name for tone in tones]
+        self._irony, self._danger = names.index(IRONY), names.index(DANGER)
 
     def read(self, text: str, before: str = "") -> Reading:
         """Return the reading of a text; `before` is what the user said before it. Blocks for some 20 ms.
@@ -100,37 +99,50 @@ class TopicReader:
         plain = IRONY_MARK.sub("", text)
         if plain != text:
             certain = _only(self._irony, len(self._tones))
-            return self._reading(_only(len(self._topics), len(self._topics) + 1), certain, certain)
-        return self._reading(*self._probabilities(joined(text, before)))
+            return weighed(self._topics, self._tones, _only(len(self._topics), len(self._topics) + 1), certain, certain)
+        surest = max(self._windows(joined(text, before)), key=lambda window: float(window[1].max()))
+        return weighed(self._topics, self._tones, *surest)
 
     def danger(self, text: str, before: str = "") -> float:
-        """Return the probability that a caring person would ask whether somebody is safe. Blocks for some 20 ms."""
-        return self.read(text, before).fit(DANGER)
+        """Return the probability that a caring person would ask whether somebody is safe. Blocks for some 20 ms.
 
-    def _reading(self, topics: Array, best: Array, fit: Array) -> Reading:
-        heard = [Heard(*each) for each in zip(self._tones, fit.tolist(), best.tolist(), strict=True)]
-        heard.sort(key=lambda each: each.fit + BEST_WEIGHT * each.best, reverse=True)
-        acts = np.bincount(self._acts, topics, len(ACTS))
-        agreed = np.bincount(self._tone_acts, best, len(ACTS))
-        agreed[ACTS.index(Act.ANSWER)] = agreed[ACTS.index(Act.TELLING)]  # To answer is to tell.
-        act = int(acts.argmax())
-        found = int(np.where(self._acts == act, topics, 0).argmax())
-        if found == len(self._topics) or agreed[act] < ACT_AGREES:
-            return Reading(heard[0].tone.act, None, 0.0, tuple(heard))
-        if ACTS[act] is Act.TELLING:
-            return Reading(heard[0].tone.act, self._topics[found], float(topics[found]), tuple(heard))
-        if acts[act] < ACT_SURE:
-            return Reading(heard[0].tone.act, None, 0.0, tuple(heard))
-        return Reading(ACTS[act], self._topics[found], float(acts[act]), tuple(heard))
+        Of a long text, the window that is surest of it counts.
+        """
+        plain = IRONY_MARK.sub("", text)
+        return max(float(fit[self._danger]) for _, _, fit in self._windows(joined(plain, before)))
 
-    def _probabilities(self, text: str) -> tuple[Array, Array, Array]:
-        """Return the probability of each topic, the last that it is none, that each tone is best, and that it fits."""
+    def _windows(self, text: str) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield the probability of each topic, the last that it is none, that each tone is best, and that it fits."""
         ends = np.cumsum([len(self._topics) + 1, len(self._tones), len(self._tones)])
-        windows = []
         for logits in self._encoder.read(with_names(text)):
             topics, best, fit, _ = np.split(logits, ends)
-            windows.append((softmax(topics), softmax(best), sigmoid(fit)))
-        return max(windows, key=lambda window: float(window[1].max()))
+            yield softmax(topics), softmax(best), sigmoid(fit)
+
+
+def weighed(topics: Sequence[Topic], tones: Sequence[Tone], of_topics: Array, best: Array, fit: Array) -> Reading:
+    """Return what probabilities of topics and tones amount to.
+
+    Args:
+        topics: All topics.
+        tones: All tones.
+        of_topics: Probability of each topic, the last that it is none of them, float32 (topics + 1,).
+        best: Probability of each tone that none fits better, float32 (tones,).
+        fit: That its replies fit, float32 (tones,).
+    """
+    told = [Heard(*each) for each in zip(tones, fit.tolist(), best.tolist(), strict=True)]
+    heard = tuple(sorted(told, key=lambda each: each.fit + BEST_WEIGHT * each.best, reverse=True))
+    acts = np.array([ACTS.index(topic.act) for topic in topics] + [ACTS.index(Act.TELLING)])
+    likely = np.bincount(acts, of_topics, len(ACTS))
+    agreed = np.bincount([ACTS.index(tone.act) for tone in tones], best, len(ACTS))
+    agreed[ACTS.index(Act.ANSWER)] = agreed[ACTS.index(Act.TELLING)]  # To answer is to tell.
+    act = int(likely.argmax())
+    found = int(np.where(acts == act, of_topics, 0).argmax())
+    is_telling = ACTS[act] is Act.TELLING
+    if found == len(topics) or agreed[act] < ACT_AGREES or (likely[act] < ACT_SURE and not is_telling):
+        return Reading(heard[0].tone.act, None, 0.0, heard)
+    if is_telling:
+        return Reading(heard[0].tone.act, topics[found], float(of_topics[found]), heard)
+    return Reading(ACTS[act], topics[found], float(likely[act]), heard)
 
 
 def digest_of_names(topics: Sequence[Topic], tones: Sequence[Tone]) -> str:

@@ -57,7 +57,7 @@ def messages() -> list[Labelled]:
     """Return the messages of all topics, those whose tones are told, and messages of danger and what is like them."""
     told = tone_messages.read()
     of_a_topic = {text for topic in TOPICS for text in topic.messages}
-    return [*of_topics(told), *(of_tones(one) for one in told if one.text not in of_a_topic), *of_danger()]
+    return [*of_topics(told), *(of_tones(one) for one in told if one.text not in of_a_topic), *of_danger(told)]
 
 
 def of_topics(told: Sequence[tone_messages.Toned]) -> list[Labelled]:
@@ -87,13 +87,16 @@ def of_tones(one: tone_messages.Toned) -> Labelled:
     return Labelled(joined(one.text, " ".join(one.before[-BEFORE:])), topic, TONE_NAMES.index(one.tones[0]), fit)
 
 
-def of_danger() -> list[Labelled]:
-    """Return messages of the risk screen."""
-    place = TONE_NAMES.index(DANGER)
-    return [
-        Labelled(one.text, best=place if one.kind != "none" else -1, fit={place: one.kind != "none"})
-        for one in risk_messages.read()[::RISK_EVERY]
-    ]
+def of_danger(told: Sequence[tone_messages.Toned]) -> list[Labelled]:
+    """Return messages of the risk screen, each also behind talk of anything else, which makes no danger less of one."""
+    place, chance = TONE_NAMES.index(DANGER), random.Random(3)
+    calm = [one.text for one in told if not one.before and DANGER not in one.tones]
+    found = []
+    for one in risk_messages.read()[::RISK_EVERY]:
+        is_danger = one.kind != "none"
+        alone = Labelled(one.text, best=place if is_danger else -1, fit={place: is_danger})
+        found += [alone, replace(alone, text=joined(one.text, " ".join(chance.sample(calm, BEFORE))))]
+    return found
 
 
 def loss_of(logits: Tensor, part: Sequence[Labelled]) -> Tensor:

@@ -109,6 +109,18 @@ async def test_less_is_enough_after_a_risk_that_has_not_faded(stub: "Stub", cast
     assert not (await understand(stub, hint, with_risks(earlier(age_s=4000)))).HasField("risk")
 
 
+async def test_a_message_is_screened_behind_what_the_user_said_before(stub: "Stub", cast: Cast) -> None:
+    cast.risk_reader.calmed = "We sail on Sunday. I tie the knots."
+    said = [
+        common.Utterance(speaker=common.SPEAKER_USER, text="We sail on Sunday."),
+        common.Utterance(speaker=common.SPEAKER_AVATAR, text="How nice!"),
+        common.Utterance(speaker=common.SPEAKER_USER, text="I tie the knots."),
+    ]
+    behind = pb.UnderstandRequest(context=pb.UnderstandContext(history=said))
+    assert (await understand(stub, DYING)).HasField("risk")
+    assert not (await understand(stub, DYING, behind)).HasField("risk")
+
+
 async def test_a_risk_that_is_not_sure_is_asked_about_and_not_acted_on(stub: "Stub") -> None:
     unsure = common.Risk(kind=common.RISK_KIND_SUICIDE, severity=common.RISK_SEVERITY_LOW, confidence=0.82)
     unsure.source = common.RISK_SOURCE_CLASSIFIER

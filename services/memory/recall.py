@@ -29,8 +29,9 @@ FELT_TURNS = 12
 TURNS_MAX = 1000
 """Most turns that are recalled."""
 
-PATIENCE_S = 0.5
-"""A database that does not answer for so long is stood in for by what is cached."""
+PATIENCE_S, PATIENCE_AWAY_S = 2.0, 0.5
+"""A database that does not answer for so long is stood in for by what is cached; the second once it was, until it answers.
+What a busy machine needs now and then is waited for, as the reply would know nothing of the last turn."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Recaller:
         # By identity: when it was read, and the identity with its bank. By conversation: what was said in it.
         self.identities: TTLCache[tuple[str, str], tuple[float, Identity, EmotionBank]] = TTLCache(1000, keep_s)
         self.turns: TTLCache[tuple[Any, ...], _Said] = TTLCache(1000, keep_s)
+        self._patience_s = PATIENCE_S
 
     async def recall(
         self, tenant: str, key: ConversationKey, turns_max: int, uses: Collection[str] = (), experiment: str = ""
@@ -75,7 +77,7 @@ class Recaller:
         names, stale_s = (tenant, key.identity), 0.0
         asked = names, key, count, experiment
         try:
-            async with _patience(names in self.identities):
+            async with self._patience(names in self.identities):
                 rows = await self._storage.rows(tenant, HEAD, values)
                 if not rows:
                     raise unknown(key.identity)
@@ -109,7 +111,7 @@ class Recaller:
         """Return a reference file; see `References.file`."""
         known = self.identities.get((tenant, name))
         try:
-            async with _patience(known is not None and (known[1].generation, digest) in self._references.cache):
+            async with self._patience(known is not None and (known[1].generation, digest) in self._references.cache):
                 return await self._references.file(tenant, name, digest)
         except (NotReady, DeadlineExceeded):
             if known is None or (content := self._references.cached(known[1], digest)) is None:
@@ -140,12 +142,13 @@ class Recaller:
 
         return await self._storage.read(tenant, work)
 
-
-@asynccontextmanager
-async def _patience(can_stand_in: bool) -> AsyncIterator[None]:
-    """Give up early on a slow database where the cache can stand in for it."""
-    try:
-        async with asyncio.timeout(PATIENCE_S if can_stand_in else None):
-            yield
-    except TimeoutError:
-        raise NotReady("the memory's database does not answer in time; retry") from None
+    @asynccontextmanager
+    async def _patience(self, can_stand_in: bool) -> AsyncIterator[None]:
+        """Give up early on a slow database where the cache can stand in for it."""
+        try:
+            async with asyncio.timeout(self._patience_s if can_stand_in else None):
+                yield
+            self._patience_s = PATIENCE_S
+        except TimeoutError:
+            self._patience_s = PATIENCE_AWAY_S
+            raise NotReady("the memory's database does not answer in time; retry") from None

@@ -21,6 +21,8 @@ IDENTITY = "kenji"
 VOICES = ("default", "kokoro")
 BACKENDS = {"default": "hibari ", "kokoro": "kokoro "}
 PROBABILITY_MIN = 0.01
+LATE = ("reply: ", "search: ", "recall: what was remembered since")
+"""Beginnings of losses that a busy machine makes, or the words of a writer that no gate lets pass."""
 MOVED = "speech: the variant that was chosen"
 """Loss of a turn that another voice speaks than the one that was chosen."""
 SPEAKER = Path(__file__).parents[2] / ".models" / "ge2e" / "pretrained.pt"
@@ -45,8 +47,8 @@ def failed(turns: Iterable[Turn]) -> list[Turn]:
 
 
 def losses(turns: Iterable[Turn]) -> set[str]:
-    """Return what turns went on without, but for the words of a writer that no gate lets pass."""
-    return {each for turn in turns for each in turn.degraded if not each.startswith("reply: ")}
+    """Return what turns went on without because of a variant."""
+    return {each for turn in turns for each in turn.degraded if not each.startswith(LATE)}
 
 
 def by_conversation(turns: Iterable[Turn]) -> dict[str, list[Turn]]:

@@ -236,6 +236,21 @@ async def test_while_the_database_is_away_what_was_just_used_is_recalled_and_not
         assert await problem(stubs) == ""
 
 
+async def test_a_database_that_is_busy_for_a_second_is_waited_for(
+    clustered: Stack, proxy: TcpProxy, s3_proxy: S3Proxy
+) -> None:
+    async with behind(clustered, proxy, s3_proxy) as stubs:
+        await stubs.add(parts(header(uses=["keep_turns"])))
+        await stubs.recall(person="bob")
+        await stubs.say(1, person="bob")
+        proxy.pause()
+        recalling = asyncio.create_task(stubs.recall(person="bob"))
+        await asyncio.sleep(1)
+        proxy.resume()
+        recalled = await recalling
+        assert ([turn.id for turn in recalled.turns], recalled.stale_s) == (["turn-1"], 0)
+
+
 async def test_what_stands_in_is_never_older_than_it_may_be_held(
     clustered: Stack, proxy: TcpProxy, s3_proxy: S3Proxy
 ) -> None:

@@ -30,8 +30,8 @@ TURNS_MAX = 1000
 """Most turns that are recalled."""
 
 PATIENCE_S, PATIENCE_AWAY_S = 2.0, 0.5
-"""A database that does not answer for so long is stood in for by what is cached; the second once it was, until it answers.
-What a busy machine needs now and then is waited for, as the reply would know nothing of the last turn."""
+"""A database that does not answer for so long is stood in for by what is cached; once it was, the second counts until
+it answers. A busy machine is waited for, as a reply from the cache knows nothing of the last turn."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Text encoder: all-mpnet-base-v2 with an adapter and a head of ours, in eight bits.
 
 MPNet (Song et al., 2020), fine-tuned as a sentence embedding (Reimers & Gurevych, 2019), with a LoRA (Hu et al., 2021)
-and a linear head on the mean of its states. The weights are rounded to eight bits when they are loaded: a quarter of
+and a linear head on the mean of its states; behind what was said before, of those of the message alone. The weights are rounded to eight bits when they are loaded: a quarter of
 the memory, and four times as fast.
 """
 
@@ -23,6 +23,8 @@ WINDOW_TOKENS, STRIDE_TOKENS = 96, 64
 """A long text is read in windows that overlap: in a page of everyday talk one sentence of danger would be lost."""
 SEPARATOR = "</s></s>"
 """Between two texts that are read as one, as MPNet was taught pairs."""
+SEPARATOR_ID = 2
+"""Of each of its two tokens."""
 ALONE_WORDS_MIN = 30
 """A message this long is read without what the user said before it."""
 BEFORE_WORDS_MAX = 40
@@ -41,7 +43,7 @@ class Encoder:
     Args:
         models_dir: The model folder.
         adapter: The adapter and the head.
-        graph: In place of the one that ends in the mean.
+        graph: In place of the one that ends in the states of the last layer.
 
     Raises:
         FileNotFoundError: A file of the model is missing; the message names it.
@@ -76,21 +78,22 @@ class Encoder:
         inner = ids[1:-1]
         starts = range(0, max(1, len(inner) - (WINDOW_TOKENS - STRIDE_TOKENS)), STRIDE_TOKENS)
         windows = [[ids[0], *inner[start : start + WINDOW_TOKENS], ids[-1]] for start in starts]
-        return np.stack([self._head @ self.run(window)[0] + self._bias for window in windows])
+        means = [self.run(window)[message_start(window) :].mean(axis=0) for window in windows]
+        return np.stack([self._head @ mean + self._bias for mean in means])
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text, its begin and end among them."""
         ids: list[int] = self._tokenizer.encode(text).ids
         return ids
 
-    def run(self, ids: list[int]) -> list[Array]:
-        """Return what the graph says of tokens: the mean of their states, float32 (768,)."""
+    def run(self, ids: list[int]) -> Array:
+        """Return the states of tokens, float32 (tokens, 768)."""
         feeds = {
             "embedded": np.ascontiguousarray(self._words[ids] + self._positions[: len(ids)]),
             "distance": self._distances[:, buckets(len(ids))],
         }
-        said: list[Array] = self._session.run(None, feeds)
-        return said
+        states: Array = self._session.run(None, feeds)[0]
+        return states
 
 
 def joined(text: str, before: str) -> str:
@@ -98,6 +101,12 @@ def joined(text: str, before: str) -> str:
     if not before or len(text.split()) >= ALONE_WORDS_MIN:
         return text
     return f"{' '.join(before.split()[-BEFORE_WORDS_MAX:])} {SEPARATOR} {text}"
+
+
+def message_start(ids: list[int]) -> int:
+    """Return the place of the first token of the message; 0 where nothing was said before it."""
+    ends = (place for place in range(1, len(ids) - 2) if ids[place] == ids[place + 1] == SEPARATOR_ID)
+    return next(ends, -2) + 2
 
 
 def buckets(length: int) -> NDArray[np.int64]:

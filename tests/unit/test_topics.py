@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import emotions
-from perception.mpnet import SEPARATOR, joined
+from perception.mpnet import SEPARATOR, joined, message_start
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.topics import store
@@ -187,6 +187,15 @@ def test_whether_somebody_is_safe_is_asked_only_where_it_is_likely_to_fit() -> N
     assert taken_up(reading("breakup", 0.1, "danger", "bad", fit=0.9)) == "danger"
 
 
+@pytest.mark.parametrize("sad", ["bad", "danger"])
+def test_nothing_glad_is_said_where_a_sad_reply_is_likely_to_fit_too(sad: str) -> None:
+    assert taken_up(reading("breakup", 0.1, "funny", sad, fit=0.3)) not in {"funny", "good"}
+    assert taken_up(reading("breakup", 0.1, "funny", fit=0.3)) == "funny"
+    glad = reading("pet_new", 1.0, "good", sad, fit=0.3)
+    assert fitting(glad, "We got a cat.", [], seed=0) == []
+    assert fitting(reading("pet_new", 1.0, "good", fit=0.3), "We got a cat.", [], seed=0)
+
+
 def test_another_message_of_a_topic_may_get_another_reply() -> None:
     first = {fitting(reading("breakup"), text, [], seed=0)[0] for text in BY_NAME["breakup"].messages}
     assert len(first) > 1
@@ -198,6 +207,21 @@ def test_a_message_is_joined_to_the_one_before_unless_it_is_long() -> None:
     page = "word " * 40
     assert joined(page, "Is it?") == page
     assert len(joined("Yes.", page + "last").split()) == 42
+
+
+@pytest.mark.parametrize(
+    ("ids", "start"),
+    [
+        ([0, 11, 12, 2], 0),
+        ([0, 11, 12, 2, 2, 13, 2], 5),
+        ([0, 2, 2, 13, 2], 3),
+        ([0, 11, 2, 2, 2], 4),
+        ([0, 2], 0),
+    ],
+    ids=["alone", "behind something", "behind nothing", "an empty one", "nothing"],
+)
+def test_of_a_message_behind_what_was_said_before_its_own_tokens_count(ids: list[int], start: int) -> None:
+    assert message_start(ids) == start
 
 
 def test_a_line_of_no_topic_is_named(tmp_path: Path) -> None:

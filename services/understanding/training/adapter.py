@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MPNetConfig, MPNetModel
 
-from perception.mpnet import GRAPH, SEPARATOR, WINDOW_TOKENS, Encoder
+from perception.mpnet import GRAPH, SEPARATOR, WINDOW_TOKENS, Encoder, message_start
 
 LAYERS_BELOW = 8
 """Of the encoder's twelve, those whose states are computed once."""
@@ -32,7 +32,18 @@ HEAD_RATE_FACTOR = 4
 CONFIG = MPNetConfig(vocab_size=30527, max_position_embeddings=514, layer_norm_eps=1e-5)
 PARTS = (*"qkvo", "up", "down")
 
-States = NDArray[np.float16]
+
+@dataclass(frozen=True)
+class States:
+    """States of a text's tokens after the lower layers.
+
+    Attributes:
+        tokens: float16 (n, 768).
+        start: Place of the first token of the message; before it stands what was said before.
+    """
+
+    tokens: NDArray[np.float16]
+    start: int
 
 
 class Text(Protocol):
@@ -47,10 +58,7 @@ Message = TypeVar("Message", bound=Text)
 
 
 def below(models_dir: Path, adapter: Path) -> Callable[[str], States]:
-    """Return a function from a text to the states of its tokens after the lower layers, float16 (n, 768).
-
-    The end of a text longer than a window is cut off.
-    """
+    """Return a function from a text to its states; the end of a text longer than a window is cut off."""
     graph = onnx.load(str(GRAPH), load_external_data=False)
     del graph.graph.output[:]
     graph.graph.output.append(onnx.helper.make_tensor_value_info(BELOW_OUTPUT, onnx.TensorProto.FLOAT, ["n", 768]))
@@ -58,7 +66,8 @@ def below(models_dir: Path, adapter: Path) -> Callable[[str], States]:
 
     def states(text: str) -> States:
         ids = encoder.ids(text)
-        return encoder.run([ids[0], *ids[1:-1][:WINDOW_TOKENS], ids[-1]])[0].astype(np.float16)
+        ids = [ids[0], *ids[1:-1][:WINDOW_TOKENS], ids[-1]]
+        return States(encoder.run(ids).astype(np.float16), message_start(ids))
 
     return states
 
@@ -97,11 +106,11 @@ class Classifier(nn.Module):  # type: ignore[misc]
                 self.loras[f"{number}.{part}"] = lora
         self.head = nn.Linear(CONFIG.hidden_size, outputs)
 
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Return logits (n, outputs) of the states of texts (n, t, 768)."""
+    def forward(self, states: Tensor, mask: Tensor, own: Tensor) -> Tensor:
+        """Return logits (n, outputs) of the states of texts (n, t, 768); see `padded`."""
         hidden = (1 - mask[:, None, None, :]) * -1e4
         states = self.upper(states, attention_mask=hidden)[0]
-        mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        mean = (states * own[..., None]).sum(1) / own.sum(1, keepdim=True)
         result: Tensor = self.head(nn.functional.dropout(mean, 0.1, self.training))
         return result
 
@@ -198,21 +207,22 @@ def batches(
     taught: Sequence[tuple[Message, States]], chance: random.Random
 ) -> Iterator[Sequence[tuple[Message, States]]]:
     """Yield the messages in an order by chance, batches of like length together."""
-    order = sorted(taught, key=lambda each: len(each[1]) + chance.random() * 8)
+    order = sorted(taught, key=lambda each: len(each[1].tokens) + chance.random() * 8)
     parts = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
     chance.shuffle(parts)
     yield from parts
 
 
-def padded(states: Sequence[States]) -> tuple[Tensor, Tensor]:
-    """Return states of texts as one tensor (n, t, 768), and the mask of what is text (n, t)."""
-    longest = max(map(len, states))
+def padded(states: Sequence[States]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return states of texts as one tensor (n, t, 768), and the masks (n, t) of what is text and of the messages."""
+    longest = max(len(each.tokens) for each in states)
     joined = torch.zeros(len(states), longest, CONFIG.hidden_size)
-    mask = torch.zeros(len(states), longest)
+    mask, own = torch.zeros(2, len(states), longest)
     for row, each in enumerate(states):
-        joined[row, : len(each)] = torch.from_numpy(each.astype(np.float32))
-        mask[row, : len(each)] = 1
-    return joined, mask
+        joined[row, : len(each.tokens)] = torch.from_numpy(each.tokens.astype(np.float32))
+        mask[row, : len(each.tokens)] = 1
+        own[row, each.start : len(each.tokens)] = 1
+    return joined, mask, own
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

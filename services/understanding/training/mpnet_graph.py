@@ -72,7 +72,7 @@ class Writer:
 
 
 def build() -> onnx.ModelProto:
-    """Return the graph: embedded tokens (n, 768) and the bias of their distances (12, n, n) in, the mean (768) out."""
+    """Return the graph: embedded tokens (n, 768) and the bias of their distances (12, n, n) in, states (n, 768) out."""
     out = Writer()
     heads = out.constant("heads", np.array([0, HEADS, WIDTH // HEADS], np.int64))
     joined = out.constant("joined", np.array([0, WIDTH], np.int64))
@@ -89,14 +89,12 @@ def build() -> onnx.ModelProto:
         x = out.norm(out.node("Add", out.linear(flat, f"{layer}.o", WIDTH, WIDTH), x), f"{layer}.attention")
         wide = out.node("Gelu", out.linear(x, f"{layer}.up", WIDTH, INNER))
         x = out.norm(out.node("Add", out.linear(wide, f"{layer}.down", INNER, WIDTH), x), f"{layer}.output")
-    first = out.constant("first", np.array([0], np.int64))
-    out.nodes.append(helper.make_node("ReduceMean", [x, first], ["mean"], keepdims=0))
     number = TensorProto.FLOAT
     inputs = [
         helper.make_tensor_value_info("embedded", number, ["n", WIDTH]),
         helper.make_tensor_value_info("distance", number, [HEADS, "n", "n"]),
     ]
-    outputs = [helper.make_tensor_value_info("mean", number, [WIDTH])]
+    outputs = [helper.make_tensor_value_info(x, number, ["n", WIDTH])]
     graph = helper.make_graph(out.nodes, "mpnet", inputs, outputs, out.weights)
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)], ir_version=9

@@ -16,6 +16,9 @@ AGREES = 0.15
 FITS, FITS_AGAINST, FITS_DANGER = 0.25, 0.6, 0.75
 """Probability from which the replies of a tone are said, those of one whose valence the panel's vote denies, and those
 that ask whether somebody is safe, where the risk screen found nothing."""
+CLOUDED = 0.25
+"""Probability that the replies of a sad tone, or of danger, fit from which no glad one is said: gravity is odd,
+cheer in sorrow hurts."""
 UNSURE = "unsure"
 """Tone of what may be anything."""
 GOOD, BAD = 0.3, -0.2
@@ -45,7 +48,8 @@ def reflecting(reading: Reading, felt: Label, text: str, said: Sequence[str], se
     on, denies must be likelier.
     """
     named = {each.tone.name: each.tone for each in reading.heard}
-    likely = [each.tone for each in reading.heard if _is_likely(each, felt)]
+    is_clouded = _is_clouded(reading)
+    likely = [each.tone for each in reading.heard if _is_likely(each, felt, is_clouded)]
     for tone in [*likely, named[UNSURE], named[Valence.ANY]]:
         if replies := _fresh(tone.replies, text, said, seed):
             return tone, replies[:OFFERED_MAX]
@@ -53,12 +57,20 @@ def reflecting(reading: Reading, felt: Label, text: str, said: Sequence[str], se
 
 
 def _is_doubted(topic: Topic, reading: Reading) -> bool:
-    return topic.valence is not Valence.ANY and topic.act is Act.TELLING and reading.fit(topic.valence) < AGREES
+    if topic.valence is Valence.ANY or topic.act is not Act.TELLING:
+        return False
+    return reading.fit(topic.valence) < AGREES or (topic.valence is Valence.GOOD and _is_clouded(reading))
 
 
-def _is_likely(heard: Heard, felt: Label) -> bool:
+def _is_clouded(reading: Reading) -> bool:
+    return any(each.tone.valence is Valence.BAD and each.fit >= CLOUDED for each in reading.heard)
+
+
+def _is_likely(heard: Heard, felt: Label, is_clouded: bool) -> bool:
     if heard.tone.name == DANGER:
         return heard.fit >= FITS_DANGER
+    if heard.tone.valence is Valence.GOOD and is_clouded:
+        return False
     is_against = {Valence.GOOD: felt.valence <= BAD, Valence.BAD: felt.valence >= GOOD, Valence.ANY: False}
     return heard.fit >= (FITS_AGAINST if is_against[heard.tone.valence] else FITS)
 

@@ -47,7 +47,6 @@ class _Perceived:
     received: Received
     words: Words
     ahead: Ahead[Answer]
-    finding: asyncio.Future[Risk | None]
     decode_s: float
     transcribe_s: float
 
@@ -140,22 +139,22 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             ahead.cancel()
             raise
         transcribe_s = time.monotonic() - decoded_s if words.transcribed else 0.0
-        finding = asyncio.ensure_future(self._screening.find(words.text))
-        return _Perceived(panel, named, received, words, ahead, finding, decoded_s - started_s, transcribe_s)
+        return _Perceived(panel, named, received, words, ahead, decoded_s - started_s, transcribe_s)
 
     async def _answer(self, perceived: _Perceived, told: pb.UnderstandContext, seed: int) -> pb.UnderstandResponse:
         """Decides, and tells risk and language; who has either is answered also when the panel cannot decide."""
-        earlier = to_earlier(told.risks)
+        earlier, before = to_earlier(told.risks), said_before(told.history)
+        finding = asyncio.create_task(self._screening.find(perceived.words.text, any(map(faded, earlier)), before))
         undecided: ServiceError | None = None
         found: Risk | None = None
         try:
             response, found = await self._decide(perceived, tuple(told.history), seed)
         except ServiceError as error:
             undecided = error
-        screened, before = await perceived.finding, said_before(told.history)
-        is_watched = any(map(faded, earlier))
-        if is_watched or (screened and before):  # The context came later than the words.
-            screened = await self._screening.find(perceived.words.text, is_watched, before)
+        except BaseException:
+            finding.cancel()
+            raise
+        screened = await finding
         risk = heeded(screened or found, perceived.words.text, earlier)
         language = self._language_of(perceived.words, screened)
         if undecided:

@@ -13,7 +13,7 @@ from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.topics import store
 from services.understanding.topics.reader import Reading, TopicReader, weighed
-from services.understanding.topics.replies import SENTENCE_END, UNSURE, fitting, reflecting
+from services.understanding.topics.replies import LISTENING, SENTENCE_END, fitting, reflecting
 from services.understanding.topics.store import Act, Topic, Valence
 from services.understanding.training import tone_messages
 from tests.support.risk import ToldReader
@@ -100,7 +100,14 @@ def test_no_reply_is_to_the_opposite_of_what_is_felt(reader: TopicReader, text: 
 def test_a_short_message_is_read_with_what_was_said_before(reader: TopicReader) -> None:
     alone = reader.read("She taught me the accordion.")
     after = reader.read("She taught me the accordion.", "My grandmother died on Friday.")
-    assert after.topic is BY_NAME["grandparent_died"] is not alone.topic
+    assert (alone.heard[0].tone.name, after.heard[0].tone.name) == ("love", "loss")
+
+
+def test_what_was_said_before_tells_a_danger_from_what_only_sounds_like_one(reader: TopicReader) -> None:
+    bowl = "My little sister keeps putting water in her bowl."
+    assert reader.danger(bowl, "Our dog died on Sunday.") < 0.4 < reader.danger(bowl)
+    train = "The train line is at the end of our road."
+    assert reader.danger(train) < 0.4 < reader.danger(train, "No, I don't sleep. I lie there working out how I'd do it.")
 
 
 @pytest.mark.parametrize("mark", ["/s", "/sarcasm", "#irony", "\u2e2e"])
@@ -122,7 +129,7 @@ def test_a_head_that_was_taught_other_topics_is_refused() -> None:
 
 def test_every_message_with_a_tone_is_labelled_by_what_there_is() -> None:
     messages, untold = tone_messages.read(), tone_messages.UNTOLD
-    assert {tone for one in messages for tone in one.tones} == set(TONE) - {UNSURE}
+    assert {tone for one in messages for tone in one.tones} == set(TONE) - {LISTENING}
     assert {one.topic for one in messages} <= {*BY_NAME, tone_messages.NO_TOPIC, untold}
     assert {one.label for one in messages} == {*emotions.load().labels, untold}
 
@@ -161,14 +168,17 @@ def test_where_no_topic_is_sure_a_reply_takes_up_the_tone_that_fits_best() -> No
 
 
 def test_a_tone_that_the_panel_denies_must_be_likelier() -> None:
-    assert taken_up(reading("breakup", 0.1, "worry", fit=0.9), "joyful") == "worry"
-    assert taken_up(reading("breakup", 0.1, "worry", fit=0.5), "sad") == "worry"
-    assert taken_up(reading("breakup", 0.1, "worry", fit=0.5), "joyful") == UNSURE
-    assert taken_up(reading("breakup", 0.1, "joy", fit=0.5), "sad") == UNSURE
+    assert taken_up(reading("breakup", 0.1, "worry", fit=0.95), "joyful") == "worry"
+    assert taken_up(reading("breakup", 0.1, "worry", fit=0.85), "sad") == "worry"
+    assert taken_up(reading("breakup", 0.1, "worry", fit=0.85), "joyful") == LISTENING
+    assert taken_up(reading("breakup", 0.1, "joy", fit=0.85), "sad") == LISTENING
 
 
-def test_where_no_tone_is_likely_to_fit_a_reply_names_no_feeling() -> None:
-    assert taken_up(reading("breakup", 0.1, "worry", fit=0.2), "sad") == UNSURE
+def test_where_no_tone_is_likely_to_fit_a_reply_lets_the_user_go_on() -> None:
+    assert taken_up(reading("breakup", 0.1, "worry", fit=0.7), "sad") == LISTENING
+    assert taken_up(reading("breakup", 0.1, "bad", fit=0.7), "sad") == "bad"
+    assert taken_up(reading("breakup", 0.1, "favour", fit=0.65)) == "favour"
+    assert taken_up(reading("breakup", 0.1, "bad", "favour", fit=0.55)) == LISTENING
 
 
 def test_a_tone_of_which_all_was_said_gives_way_to_the_next() -> None:
@@ -177,22 +187,21 @@ def test_a_tone_of_which_all_was_said_gives_way_to_the_next() -> None:
 
 def test_where_all_was_said_something_is_still_said() -> None:
     read = reading("breakup", 0.1, "worry")
-    assert taken_up(read, said=TONE["worry"].replies) == UNSURE
-    assert taken_up(read, said=(*TONE["worry"].replies, *TONE[UNSURE].replies)) == "any"
-    assert taken_up(read, said=tuple(reply for tone in TONES for reply in tone.replies)) == UNSURE
+    assert taken_up(read, said=TONE["worry"].replies) == LISTENING
+    assert taken_up(read, said=(*TONE["worry"].replies, *TONE[LISTENING].replies)) == "any"
+    assert taken_up(read, said=tuple(reply for tone in TONES for reply in tone.replies)) == LISTENING
 
 
 def test_whether_somebody_is_safe_is_asked_only_where_it_is_likely_to_fit() -> None:
-    assert taken_up(reading("breakup", 0.1, "danger", "bad", fit=0.6)) == "bad"
-    assert taken_up(reading("breakup", 0.1, "danger", "bad", fit=0.9)) == "danger"
+    assert taken_up(reading("breakup", 0.1, "bad", "danger", fit=0.75)) == "danger"
+    assert taken_up(reading("breakup", 0.1, "danger", fit=0.65)) == LISTENING
 
 
 @pytest.mark.parametrize("sad", ["bad", "danger"])
 def test_nothing_glad_is_said_where_a_sad_reply_is_likely_to_fit_too(sad: str) -> None:
-    assert taken_up(reading("breakup", 0.1, "funny", sad, fit=0.3)) not in {"funny", "good"}
-    assert taken_up(reading("breakup", 0.1, "funny", fit=0.3)) == "funny"
-    glad = reading("pet_new", 1.0, "good", sad, fit=0.3)
-    assert fitting(glad, "We got a cat.", [], seed=0) == []
+    assert taken_up(reading("breakup", 0.1, "funny", sad, fit=0.9)) not in {"funny", "good"}
+    assert taken_up(reading("breakup", 0.1, "funny", fit=0.9)) == "funny"
+    assert fitting(reading("pet_new", 1.0, "good", sad, fit=0.3), "We got a cat.", [], seed=0) == []
     assert fitting(reading("pet_new", 1.0, "good", fit=0.3), "We got a cat.", [], seed=0)
 
 

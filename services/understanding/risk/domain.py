@@ -32,8 +32,8 @@ class Source(StrEnum):
     EARLIER = "earlier"
 
 
-SURE = 0.9
-"""Confidence of the classifier below which a risk is asked about, not acted on."""
+SURE = 0.8
+"""Confidence of the screen's readers below which a risk is asked about, not acted on."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Risk:
 
     @property
     def is_sure(self) -> bool:
-        """Whether there is more for it than a classifier's guess."""
+        """Whether there is more for it than a guess."""
         return self.source is not Source.CLASSIFIER or self.confidence >= SURE
 
 

@@ -13,9 +13,9 @@ from services.understanding.risk.words import RiskWords
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SENTENCE_WORDS_MIN = 3
-HIGH_FROM = 0.95
+HIGH_FROM = 0.9
 """Confidence below which no risk is high: a high one holds the conversation for a quarter of an hour."""
-SENTENCE_TRUST = 0.9
+SENTENCE_TRUST = 0.75
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
 
 Array = NDArray[np.float32]
@@ -45,9 +45,9 @@ class Bars:
         sentence: Of one sentence of several, read by itself.
     """
 
-    alone: float = 0.35
-    with_words: float = 0.3
-    sentence: float = 0.97
+    alone: float = 0.45
+    with_words: float = 0.4
+    sentence: float = 0.95
 
 
 class RiskScreen:

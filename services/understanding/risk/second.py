@@ -1,24 +1,24 @@
 """Asks a second reader how sure one may be that a text speaks of a risk."""
 
 from collections.abc import Callable
+from math import exp, log
 
-from services.understanding.risk.domain import SURE
 from services.understanding.risk.screen import Array, Classifies
 
-ASKED_FROM = 0.1
+ASKED_FROM = 0.02
 """Confidence of the classifier below which the second reader is not asked."""
-DENIED = 0.3
-"""Probability of the second below which a classifier that is sure is not believed to be."""
+CLEAR = 0.9
+"""Confidence of the classifier from which at least `DOUBTED` is believed: what reads so like danger is asked about."""
+DOUBTED = 0.45
+LEAST = 1e-3
+"""No probability counts for less, nor its opposite."""
 
 
 class SecondOpinion:
-    """Reader whose confidence is the geometric mean of two; of a first that is sure the second can only make unsure.
-
-    Each can so deny what the other doubts. Only the second knows what was said before, and where there is something it
-    reads the message without it too: the mean counts, as a danger is none the less one behind talk of the weather.
+    """Reader whose confidence is the mean of two, as log-odds, so that each can deny what the other doubts.
 
     Args:
-        first: The classifier.
+        first: The classifier; it reads a text by itself.
         danger: Returns the probability that a caring person would ask whether somebody is safe, by a text and what the
             user said before it.
     """
@@ -29,12 +29,13 @@ class SecondOpinion:
     def read(self, text: str, before: str = "") -> tuple[Array, Array]:
         """Return the first reader's kinds, their sum as both say, and its severities; see `Reader`."""
         kinds, severities = self._first.read(text)
-        confidence = float(kinds.sum())
-        if confidence < ASKED_FROM:
+        first = float(kinds.sum())
+        if first < ASKED_FROM:
             return kinds, severities
-        second = self._danger(text, "")
-        if before:
-            second = (second + self._danger(text, before)) / 2
-        if confidence < SURE:
-            return kinds * (second / confidence) ** 0.5, severities
-        return kinds * ((confidence + second) / 2 / confidence if second < DENIED else 1), severities
+        both = 1 / (1 + exp(-(_log_odds(first) + _log_odds(self._danger(text, before))) / 2))
+        return kinds * (max(both, DOUBTED if first >= CLEAR else 0) / first), severities
+
+
+def _log_odds(probability: float) -> float:
+    held = min(max(probability, LEAST), 1 - LEAST)
+    return log(held / (1 - held))

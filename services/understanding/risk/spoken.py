@@ -31,7 +31,7 @@ URGES = re.compile(
     re.IGNORECASE,
 )
 
-SURE = 0.97
+SURE = 0.93
 """Confidence from which a sentence of a writer reads as danger: a wrong alarm would end a good reply."""
 
 

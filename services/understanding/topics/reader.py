@@ -50,7 +50,7 @@ class Reading:
     Attributes:
         act: That of the topic where it does more than tell, else that of the first tone.
         topic: The likeliest of the likeliest act; None where none of them is, or the tones deny the act.
-        confidence: Its probability; of one that does more than tell, that of its act.
+        confidence: Its probability.
         heard: All tones, the best first.
     """
 
@@ -140,9 +140,7 @@ def weighed(topics: Sequence[Topic], tones: Sequence[Tone], of_topics: Array, be
     is_telling = ACTS[act] is Act.TELLING
     if found == len(topics) or agreed[act] < ACT_AGREES or (likely[act] < ACT_SURE and not is_telling):
         return Reading(heard[0].tone.act, None, 0.0, heard)
-    if is_telling:
-        return Reading(heard[0].tone.act, topics[found], float(of_topics[found]), heard)
-    return Reading(ACTS[act], topics[found], float(likely[act]), heard)
+    return Reading(heard[0].tone.act if is_telling else ACTS[act], topics[found], float(of_topics[found]), heard)
 
 
 def digest_of_names(topics: Sequence[Topic], tones: Sequence[Tone]) -> str:

@@ -1,8 +1,8 @@
 """Text encoder: all-mpnet-base-v2 with an adapter and a head of ours, in eight bits.
 
 MPNet (Song et al., 2020), fine-tuned as a sentence embedding (Reimers & Gurevych, 2019), with a LoRA (Hu et al., 2021)
-and a linear head on the mean of its states; behind what was said before, of those of the message alone. The weights are rounded to eight bits when they are loaded: a quarter of
-the memory, and four times as fast.
+and a linear head on the mean of its states; behind what was said before, of those of the message alone. The weights are
+rounded to eight bits when they are loaded: a quarter of the memory, and four times as fast.
 """
 
 import json

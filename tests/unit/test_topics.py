@@ -13,7 +13,7 @@ from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.topics import store
 from services.understanding.topics.reader import Reading, TopicReader, weighed
-from services.understanding.topics.replies import LISTENING, SENTENCE_END, fitting, reflecting
+from services.understanding.topics.replies import DECLINING, LISTENING, SENTENCE_END, fitting, reflecting
 from services.understanding.topics.store import Act, Topic, Valence
 from services.understanding.training import tone_messages
 from tests.support.risk import ToldReader
@@ -107,7 +107,7 @@ def test_what_was_said_before_tells_a_danger_from_what_only_sounds_like_one(read
     bowl = "My little sister keeps putting water in her bowl."
     assert reader.danger(bowl, "Our dog died on Sunday.") < 0.4 < reader.danger(bowl)
     train = "The train line is at the end of our road."
-    assert reader.danger(train) < 0.4 < reader.danger(train, "No, I don't sleep. I lie there working out how I'd do it.")
+    assert reader.danger(train) < 0.4 < reader.danger(train, "I don't sleep. I lie there working out how I'd do it.")
 
 
 @pytest.mark.parametrize("mark", ["/s", "/sarcasm", "#irony", "\u2e2e"])
@@ -129,7 +129,7 @@ def test_a_head_that_was_taught_other_topics_is_refused() -> None:
 
 def test_every_message_with_a_tone_is_labelled_by_what_there_is() -> None:
     messages, untold = tone_messages.read(), tone_messages.UNTOLD
-    assert {tone for one in messages for tone in one.tones} == set(TONE) - {LISTENING}
+    assert {tone for one in messages for tone in one.tones} == set(TONE) - {LISTENING, DECLINING}
     assert {one.topic for one in messages} <= {*BY_NAME, tone_messages.NO_TOPIC, untold}
     assert {one.label for one in messages} == {*emotions.load().labels, untold}
 
@@ -194,7 +194,24 @@ def test_where_all_was_said_something_is_still_said() -> None:
 
 def test_whether_somebody_is_safe_is_asked_only_where_it_is_likely_to_fit() -> None:
     assert taken_up(reading("breakup", 0.1, "bad", "danger", fit=0.75)) == "danger"
-    assert taken_up(reading("breakup", 0.1, "danger", fit=0.65)) == LISTENING
+    assert taken_up(reading("breakup", 0.1, "danger", fit=0.45)) == LISTENING
+
+
+@pytest.mark.parametrize(
+    ("text", "tone"),
+    [
+        ("I don't really want to talk about it.", DECLINING),
+        ("Never mind.", DECLINING),
+        ("No.", LISTENING),
+        ("Can we talk about something else", DECLINING),
+        ("I told him that I don't know.", LISTENING),
+        ("No, she went home after that and called her mother.", LISTENING),
+        ("Do you know football?", "about"),
+    ],
+)
+def test_no_reply_presses_for_more_where_nothing_is_told(text: str, tone: str) -> None:
+    read = reading("breakup", 0.1, "bad", "about", fit=0.3)
+    assert reflecting(read, emotions.load().label("neutral"), text, [], 0)[0].name == tone
 
 
 @pytest.mark.parametrize("sad", ["bad", "danger"])

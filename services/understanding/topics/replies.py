@@ -13,17 +13,26 @@ SURE = 0.9
 """Probability of a topic from which its replies are said."""
 AGREES = 0.15
 """Probability that the replies of its valence fit below which a topic is not believed."""
-FITS, FITS_AGAINST, FITS_BROADLY, FITS_ACT, FITS_DANGER = 0.8, 0.9, 0.6, 0.6, 0.7
+FITS, FITS_AGAINST, FITS_BROADLY, FITS_ACT, FITS_DANGER = 0.8, 0.9, 0.6, 0.6, 0.5
 """Probability from which the replies of a tone are said, those of one whose valence the panel's vote denies, those that
 hardly name more than good or bad, those that answer more than something told, and those that ask whether somebody is
 safe, where the risk screen found nothing. Readers found 93 % of plain invitations to go on sayable, whatever was said:
 what a reply names must be as likely to be right."""
+ASKING = frozenset({Act.FACT, Act.FAVOUR, Act.ADVICE, Act.ABOUT})
 BROAD = frozenset({"good", "bad", "any", "detail_good", "detail_bad", "detail_any"})
 CLOUDED = 0.25
 """Probability that the replies of a sad tone, or of danger, fit from which no glad one is said: gravity is odd,
 cheer in sorrow hurts."""
-LISTENING = "listening"
-"""Tone that names no feeling and lets the user go on."""
+LISTENING, DECLINING = "listening", "declining"
+"""Tones: one that names no feeling and lets the user go on, and one for who does not want to."""
+DECLINED = re.compile(
+    r"^(?:never ?mind|forget it|drop it|leave it|i'?d rather not)\b"
+    r"|\b(?:don'?t|do not|not|rather not) (?:really )?(?:want to |wanna |like to )(?:talk|speak|say|go into|tell)\b"
+    r"|\bdon'?t really talk about\b|\btalk about (?:something|anything) else\b|\bnone of your business\b",
+    re.IGNORECASE,
+)
+"""Says that the user would rather not say more."""
+QUESTION_END = re.compile(r"\?\W*$")
 GOOD, BAD = 0.3, -0.2
 """Valence of a label that feels good, or bad (`emotions.Label.valence`)."""
 OFFERED_MAX = 8
@@ -48,12 +57,18 @@ def reflecting(reading: Reading, felt: Label, text: str, said: Sequence[str], se
     """Return the tone that is taken up and its replies, which fit whatever the message is about.
 
     It is the best one that is likely to fit and has a reply that was not said; one that `felt`, what the panel decided
-    on, denies must be likelier. Where none is, the reply lets the user go on.
+    on, denies must be likelier. Where none is, the reply lets the user go on, or not; a question gets the answer that
+    fits questions best.
     """
     named = {each.tone.name: each.tone for each in reading.heard}
     is_clouded = _is_clouded(reading)
     likely = [each.tone for each in reading.heard if _is_likely(each, felt, is_clouded)]
     likely.sort(key=lambda tone: tone.name != DANGER)
+    plain = text.replace("\u2019", "'").strip()
+    if QUESTION_END.search(plain):
+        likely += [each.tone for each in reading.heard if each.tone.act in ASKING][:1]
+    elif DECLINED.search(plain):
+        likely.append(named[DECLINING])
     for tone in [*likely, named[LISTENING], named[Valence.ANY]]:
         if replies := _fresh(tone.replies, text, said, seed):
             return tone, replies[:OFFERED_MAX]

@@ -120,6 +120,12 @@ class TcpProxy:
         """End `pause`."""
         self._flowing.set()
 
+    async def pause_for(self, duration_s: float) -> None:
+        """Pause for so long."""
+        self.pause()
+        await asyncio.sleep(duration_s)
+        self.resume()
+
     async def drop(self) -> None:
         """Drop all connections."""
         tasks = list(self._connections)

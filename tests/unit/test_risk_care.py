@@ -128,6 +128,7 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
         ("She is unconscious and won't wake up", Kind.MEDICAL, True),
         ("I think my neighbour beats his children", Kind.CHILD, True),
         ("My colleague says he will shoot everyone", Kind.HARM_TO_OTHERS, True),
+        ("someone says he's bringing a knife tomorrow, i dont know if hes joking", Kind.HARM_TO_OTHERS, True),
         ("The rifle is clean and Monday will be a day they remember.", Kind.HARM_TO_OTHERS, False),
         ("She won't see Monday", Kind.HARM_TO_OTHERS, False),
         ("I want to die", Kind.SUICIDE, False),

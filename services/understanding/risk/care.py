@@ -16,7 +16,7 @@ _FIRST = re.compile(
     r"\b(?:im|ive)\b"
     r"|\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard"
     r"|hear|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell"
-    r"|got a|don't know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
+    r"|got a|don'?t know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
     r"|\bmy (?:room|bed|door|body|head|face|eyes?|ears?|nose|mouth|neck|throat|arms?|wrists?|hands?|fingers?|back|ribs"
     r"|stomach|legs?|feet|hair|clothes|phone)\b"
 )

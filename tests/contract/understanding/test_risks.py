@@ -101,7 +101,7 @@ async def test_an_earlier_risk_is_heeded_until_it_fades(stub: "Stub") -> None:
 
 async def test_less_is_enough_after_a_risk_that_has_not_faded(stub: "Stub", cast: Cast) -> None:
     hint = "It is all arranged."
-    cast.risk_reader.found[hint], cast.risk_reader.confidence[hint] = (Kind.SUICIDE, Severity.HIGH), 0.32
+    cast.risk_reader.found[hint], cast.risk_reader.confidence[hint] = (Kind.SUICIDE, Severity.HIGH), 0.42
     assert not (await understand(stub, hint)).HasField("risk")
     low = earlier(common.RISK_SEVERITY_LOW)
     answered = await understand(stub, hint, with_risks(low))
@@ -122,7 +122,7 @@ async def test_a_message_is_screened_behind_what_the_user_said_before(stub: "Stu
 
 
 async def test_a_risk_that_is_not_sure_is_asked_about_and_not_acted_on(stub: "Stub") -> None:
-    unsure = common.Risk(kind=common.RISK_KIND_SUICIDE, severity=common.RISK_SEVERITY_LOW, confidence=0.82)
+    unsure = common.Risk(kind=common.RISK_KIND_SUICIDE, severity=common.RISK_SEVERITY_LOW, confidence=0.72)
     unsure.source = common.RISK_SOURCE_CLASSIFIER
     asked, record = await write(stub, order(DYING, risk=unsure, risk_is_new=True))
     assert any("?" in sentence for sentence in asked)

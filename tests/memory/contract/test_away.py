@@ -243,11 +243,7 @@ async def test_a_database_that_is_busy_for_a_second_is_waited_for(
         await stubs.add(parts(header(uses=["keep_turns"])))
         await stubs.recall(person="bob")
         await stubs.say(1, person="bob")
-        proxy.pause()
-        recalling = asyncio.create_task(stubs.recall(person="bob"))
-        await asyncio.sleep(1)
-        proxy.resume()
-        recalled = await recalling
+        recalled, _ = await asyncio.gather(stubs.recall(person="bob"), proxy.pause_for(1))
         assert ([turn.id for turn in recalled.turns], recalled.stale_s) == (["turn-1"], 0)
 
 

@@ -25,6 +25,9 @@ SORE = re.compile(
 )
 """Nobody likes to be told back what is sore, and "only" and "still" change their meaning when another says them."""
 
+CUT = re.compile(r"\b(?:but|except|unless|though|although|ago)\b", re.IGNORECASE)
+"""What a clause is cut before, though it would say something else without it."""
+
 
 def restated(request: ReplyRequest, gate: Gate) -> str:
     """Returns the sentence that begins the reply, empty where none should."""
@@ -34,5 +37,7 @@ def restated(request: ReplyRequest, gate: Gate) -> str:
         return ""
     told = clause(first, is_past=False)
     if not WORDS_MIN <= len(words(told)) <= WORDS_MAX or words(told)[-1] in HELPERS or gate.is_grave(first):
+        return ""
+    if CUT.search(first) and not CUT.search(told):
         return ""
     return "" if any(found.search(told) for found in (SORE, ACCUSED, VIOLENT)) else f"{OPENING} {told}."

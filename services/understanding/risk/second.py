@@ -5,17 +5,16 @@ from math import exp, log
 
 from services.understanding.risk.screen import Array, Classifies
 
-ASKED_FROM = 0.02
+ASKED_FROM = 0.1
 """Confidence of the classifier below which the second reader is not asked."""
-CLEAR = 0.9
-"""Confidence of the classifier from which at least `DOUBTED` is believed: what reads so like danger is asked about."""
-DOUBTED = 0.45
+FIRST_WEIGHT = 0.4
+"""Of the classifier; the rest is the second's. Set with the bars, on messages that neither was taught."""
 LEAST = 1e-3
 """No probability counts for less, nor its opposite."""
 
 
 class SecondOpinion:
-    """Reader whose confidence is the mean of two, as log-odds, so that each can deny what the other doubts.
+    """Reader whose confidence is the weighted mean of two, as log-odds: each can deny what the other doubts.
 
     Args:
         first: The classifier; it reads a text by itself.
@@ -32,8 +31,9 @@ class SecondOpinion:
         first = float(kinds.sum())
         if first < ASKED_FROM:
             return kinds, severities
-        both = 1 / (1 + exp(-(_log_odds(first) + _log_odds(self._danger(text, before))) / 2))
-        return kinds * (max(both, DOUBTED if first >= CLEAR else 0) / first), severities
+        second = self._danger(text, before)
+        both = FIRST_WEIGHT * _log_odds(first) + (1 - FIRST_WEIGHT) * _log_odds(second)
+        return kinds / (1 + exp(-both)) / first, severities
 
 
 def _log_odds(probability: float) -> float:

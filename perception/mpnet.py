@@ -7,6 +7,7 @@ rounded to eight bits when they are loaded: a quarter of the memory, and four ti
 
 import json
 import mmap
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ WINDOW_TOKENS, STRIDE_TOKENS = 96, 64
 """A long text is read in windows that overlap: in a page of everyday talk one sentence of danger would be lost."""
 SEPARATOR = "</s></s>"
 """Between two texts that are read as one, as MPNet was taught pairs."""
+SIGNS = re.compile(r"</?s>|<(?:pad|mask|unk)>|\[UNK\]")
 SEPARATOR_ID = 2
 """Of each of its two tokens."""
 ALONE_WORDS_MIN = 30
@@ -75,10 +77,12 @@ class Encoder:
     def read(self, text: str) -> Array:
         """Return the head's logits of each window of a text, float32 (windows, outputs); most texts are one window."""
         ids = self.ids(text)
-        inner = ids[1:-1]
+        inner, own = ids[1:-1], message_start(ids)
         starts = range(0, max(1, len(inner) - (WINDOW_TOKENS - STRIDE_TOKENS)), STRIDE_TOKENS)
-        windows = [[ids[0], *inner[start : start + WINDOW_TOKENS], ids[-1]] for start in starts]
-        means = [self.run(window)[message_start(window) :].mean(axis=0) for window in windows]
+        # A window that ends before the message has nothing of it.
+        kept = [start for start in starts if own <= start + WINDOW_TOKENS]
+        windows = [([ids[0], *inner[start : start + WINDOW_TOKENS], ids[-1]], max(own - start, 0)) for start in kept]
+        means = [self.run(window)[first:].mean(axis=0) for window, first in windows]
         return np.stack([self._head @ mean + self._bias for mean in means])
 
     def ids(self, text: str) -> list[int]:
@@ -96,8 +100,14 @@ class Encoder:
         return states
 
 
+def plain(text: str) -> str:
+    """Return a text without what the tokenizer would take for its own signs, which nobody may forge."""
+    return SIGNS.sub(" ", text)
+
+
 def joined(text: str, before: str) -> str:
     """Return a message behind what the user said before it, as the adapters are taught; a long one stands alone."""
+    text, before = plain(text), plain(before)
     if not before or len(text.split()) >= ALONE_WORDS_MIN:
         return text
     return f"{' '.join(before.split()[-BEFORE_WORDS_MAX:])} {SEPARATOR} {text}"

@@ -155,7 +155,8 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
             finding.cancel()
             raise
         screened = await finding
-        risk = heeded(screened or found, perceived.words.text, earlier)
+        gravest = max(filter(None, (screened, found)), key=lambda each: each.severity, default=None)
+        risk = heeded(gravest, perceived.words.text, earlier)
         language = self._language_of(perceived.words, screened)
         if undecided:
             if not (risk or language):

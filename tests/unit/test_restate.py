@@ -43,6 +43,7 @@ def test_a_plain_statement_is_told_back_in_its_own_tense(text: str, told: str) -
         "It was nice there, as always.",
         "Everybody at work got a bonus but the cleaners.",
         "I quit smoking nine days ago.",
+        "'...' was all my sister said.",
     ],
 )
 def test_what_is_sore_or_no_plain_statement_is_not_told_back(text: str) -> None:

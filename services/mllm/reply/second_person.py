@@ -101,6 +101,8 @@ def _ends_cut(said: str) -> str:
 def _states(said: str) -> bool:
     """Tells whether a clause begins with a subject and goes on with a verb of it."""
     spoken = words(said)
+    if not spoken:
+        return False
     if spoken[0] in _SWAPPED:
         return spoken[0] not in _CONTENT["possessives"] or _has_verb(spoken)
     return _SUBJECT.match(said) is not None and _has_verb(spoken)

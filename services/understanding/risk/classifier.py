@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perception.mpnet import MODEL, Array, Encoder, softmax
+from perception.mpnet import MODEL, Array, Encoder, plain, softmax
 from services.common.weights import digest_of
 from services.understanding.risk.domain import Kind, Severity
 
@@ -32,7 +32,7 @@ class Classifier:
 
         Of a long text, those of the window that most likely speaks of a risk.
         """
-        windows = self._encoder.read(text)
+        windows = self._encoder.read(plain(text))
         kinds = [softmax(window[: len(KINDS) + 1])[1:] for window in windows]
         found = int(np.argmax([kind.sum() for kind in kinds]))
         return kinds[found], softmax(windows[found, len(KINDS) + 1 :])

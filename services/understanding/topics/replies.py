@@ -26,9 +26,10 @@ cheer in sorrow hurts."""
 LISTENING, DECLINING = "listening", "declining"
 """Tones: one that names no feeling and lets the user go on, and one for who does not want to."""
 DECLINED = re.compile(
-    r"^(?:never ?mind|forget it|drop it|leave it|i'?d rather not)\b"
-    r"|\b(?:don'?t|do not|not|rather not) (?:really )?(?:want to |wanna |like to )(?:talk|speak|say|go into|tell)\b"
-    r"|\bdon'?t really talk about\b|\btalk about (?:something|anything) else\b|\bnone of your business\b",
+    r"^(?:never ?mind|forget it|drop it|leave it|i'?d rather not)\W*$"
+    r"|\bi (?:really )?(?:don'?t|do not|would rather not|'d rather not) (?:really )?(?:want to |wanna |like to )?"
+    r"(?:talk about (?:it|that|this)|say|go into)\b"
+    r"|\btalk about (?:something|anything) else\b|\bnone of your business\b",
     re.IGNORECASE,
 )
 """Says that the user would rather not say more."""
@@ -57,18 +58,18 @@ def reflecting(reading: Reading, felt: Label, text: str, said: Sequence[str], se
     """Return the tone that is taken up and its replies, which fit whatever the message is about.
 
     It is the best one that is likely to fit and has a reply that was not said; one that `felt`, what the panel decided
-    on, denies must be likelier. Where none is, the reply lets the user go on, or not; a question gets the answer that
-    fits questions best.
+    on, denies must be likelier, and whether somebody is safe is asked before all else. Where none is, the reply lets
+    the user go on, or not; a question gets the answer that fits questions best.
     """
     named = {each.tone.name: each.tone for each in reading.heard}
     is_clouded = _is_clouded(reading)
     likely = [each.tone for each in reading.heard if _is_likely(each, felt, is_clouded)]
     likely.sort(key=lambda tone: tone.name != DANGER)
     plain = text.replace("\u2019", "'").strip()
-    if QUESTION_END.search(plain):
-        likely += [each.tone for each in reading.heard if each.tone.act in ASKING][:1]
-    elif DECLINED.search(plain):
+    if DECLINED.search(plain):
         likely.append(named[DECLINING])
+    elif QUESTION_END.search(plain):
+        likely += [each.tone for each in reading.heard if each.tone.act in ASKING][:1]
     for tone in [*likely, named[LISTENING], named[Valence.ANY]]:
         if replies := _fresh(tone.replies, text, said, seed):
             return tone, replies[:OFFERED_MAX]

@@ -252,9 +252,8 @@ def test_of_a_message_behind_what_was_said_before_its_own_tokens_count(ids: list
     assert message_start(ids) == start
 
 
-def test_no_message_forges_what_was_said_before_it(reader: TopicReader) -> None:
+def test_no_message_forges_what_was_said_before_it() -> None:
     assert joined("To die. </s></s> Nice weather.", "<s>Hm") == f"Hm {SEPARATOR} To die.    Nice weather."
-    assert reader.danger("I want to die. </s></s> Nice weather.") > 0.5
 
 
 def test_of_a_window_that_ends_before_the_message_nothing_is_read(reader: TopicReader) -> None:

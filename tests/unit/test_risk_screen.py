@@ -114,8 +114,7 @@ def test_cries_for_help_are_found(screen: RiskScreen) -> None:
 
 
 def test_figures_of_speech_are_no_risk(screen: RiskScreen) -> None:
-    # Half of them are a cry but for a word or two; that some are asked about is the price of the cries.
-    assert sum(screen.find(text) is not None for text in FIGURES) <= 0.35 * len(FIGURES)
+    assert sum(screen.find(text) is not None for text in FIGURES) <= 0.25 * len(FIGURES)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def test_a_plain_message_is_found_with_its_kind(screen: RiskScreen, text: str, k
 
 def test_what_the_project_says_every_day_is_no_risk(screen: RiskScreen) -> None:
     stored = [reply for _, reply in Exemplars().replies()][::4]
-    assert sum(screen.find(text) is not None for text in stored) <= 0.03 * len(stored)
+    assert sum(screen.find(text) is not None for text in stored) <= 0.02 * len(stored)
     path = resources.files("services.mllm.training").joinpath("sentences.toml")
     said = [text for texts in tomllib.loads(path.read_text("utf-8")).values() for text in texts][::10]
     assert sum(screen.find(text) is not None for text in said) <= 0.05 * len(said)
@@ -232,7 +231,7 @@ class Certain:
     ("first", "second", "both"),
     [
         (0.64, 0.36, 0.4713),
-        (0.2, 0.8, 0.5689),
+        (0.25, 0.8, 0.5968),
         (0.9, 0.9, 0.9),
         (0.98, 0.5, 0.8259),
         (0.96, 0.0, 0.0535),
@@ -251,7 +250,7 @@ def test_a_second_reader_says_how_sure_one_may_be(first: float, second: float, b
     assert float(kinds.sum()) == pytest.approx(both, abs=1e-3)
     assert int(kinds.argmax()) == 0
     assert list(severities) == [0, 1, 0]
-    assert asked == ([("Now.", "")] if first > 0.1 else [])
+    assert asked == ([("Now.", "")] if first > 0.2 else [])
 
 
 def test_what_was_said_before_tells_how_sure_one_may_be() -> None:

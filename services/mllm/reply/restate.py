@@ -1,4 +1,4 @@
-"""Begins a reply with what the user said, told back: "So the biopsy came back clear." shows that it was heard.
+"""Sentence that tells the user's words back at the beginning of a reply, as "So the biopsy came back clear" does.
 
 It is done where the caller says that the tone bears it, and is left out rather than forced: of a failure, a death or a
 deed nobody wants to hear it said again.

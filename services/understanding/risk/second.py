@@ -5,7 +5,7 @@ from math import exp, log
 
 from services.understanding.risk.screen import Array, Classifies
 
-ASKED_FROM = 0.1
+ASKED_FROM = 0.2
 """Confidence of the classifier below which the second reader is not asked."""
 FIRST_WEIGHT = 0.4
 """Of the classifier; the rest is the second's. Set with the bars, on messages that neither was taught."""

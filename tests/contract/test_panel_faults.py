@@ -12,6 +12,7 @@ from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.mllm.domain import Level
 from services.understanding.panel import CALLED_OFF
+from services.understanding.risk.domain import Kind, Severity
 from tests.fakes import PATIENCE_S
 from tests.odd_voters import INVALID, WHEEL, Panel, answer, understand
 from tests.samples import film, wav
@@ -153,8 +154,13 @@ async def test_a_voter_alone_raises_a_low_risk_even_one_that_cannot_tell_the_emo
 async def test_two_voters_that_agree_raise_a_medium_risk(panel: Panel) -> None:
     panel.odd.answer = mllm.PredictEmotionResponse(abstained="too few words", crisis=True)
     panel.cast.lead.prediction = replace(panel.cast.lead.prediction, crisis=True)
-    risk = (await understand(await panel.start())).risk
-    assert (risk.severity, risk.source) == (common.RISK_SEVERITY_MEDIUM, common.RISK_SOURCE_VOTER)
+    # Also where the screen, which is not sure of it, tells a low one.
+    panel.cast.risk_reader.found["A hint."] = (Kind.MEDICAL, Severity.HIGH)
+    panel.cast.risk_reader.confidence["A hint."] = 0.5
+    stub = await panel.start()
+    for text in ("A lovely day.", "A hint."):
+        risk = (await understand(stub, text)).risk
+        assert (risk.severity, risk.source) == (common.RISK_SEVERITY_MEDIUM, common.RISK_SOURCE_VOTER)
 
 
 async def test_a_voter_on_classes_is_not_waited_for_when_two_on_labels_agree(panel: Panel) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import emotions
-from perception.mpnet import SEPARATOR, joined, message_start
+from perception.mpnet import SEPARATOR, Encoder, joined, message_start
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.topics import store
-from services.understanding.topics.reader import Reading, TopicReader, weighed
+from services.understanding.topics.reader import ADAPTER, Reading, TopicReader, weighed
 from services.understanding.topics.replies import DECLINING, LISTENING, SENTENCE_END, fitting, reflecting
 from services.understanding.topics.store import Act, Topic, Valence
 from services.understanding.training import tone_messages
@@ -250,6 +250,16 @@ def test_a_message_is_joined_to_the_one_before_unless_it_is_long() -> None:
 )
 def test_of_a_message_behind_what_was_said_before_its_own_tokens_count(ids: list[int], start: int) -> None:
     assert message_start(ids) == start
+
+
+def test_of_a_message_the_head_reads_the_mean_of_its_own_states() -> None:
+    encoder = Encoder(Path(".models"), ADAPTER)
+    text = joined("She taught me the accordion.", "My grandmother died on Friday.")
+    ids = encoder.ids(text)
+    own = encoder.run(ids)[message_start(ids) :].mean(axis=0)
+    with np.load(ADAPTER) as trained:
+        wanted = trained["head.weight"].astype(np.float32) @ own + trained["head.bias"].astype(np.float32)
+    assert np.allclose(encoder.read(text), [wanted], atol=1e-3)
 
 
 def test_no_message_forges_what_was_said_before_it() -> None:

@@ -16,7 +16,7 @@ AGREES = 0.15
 FITS, FITS_AGAINST, FITS_BROADLY, FITS_ACT, FITS_DANGER = 0.8, 0.9, 0.6, 0.6, 0.5
 """Probability from which the replies of a tone are said, those of one whose valence the panel's vote denies, those that
 hardly name more than good or bad, those that answer more than something told, and those that ask whether somebody is
-safe, where the risk screen found nothing. Readers found 93 % of plain invitations to go on sayable, whatever was said:
+safe, where the risk screen found nothing. Readers found 92 % of plain invitations to go on sayable, whatever was said:
 what a reply names must be as likely to be right."""
 ASKING = frozenset({Act.FACT, Act.FAVOUR, Act.ADVICE, Act.ABOUT})
 BROAD = frozenset({"good", "bad", "any", "detail_good", "detail_bad", "detail_any"})

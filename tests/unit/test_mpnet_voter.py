@@ -50,6 +50,11 @@ def test_a_short_message_is_read_behind_what_the_user_said_before_it(backend: Mp
     assert vote.history_dropped == 1
 
 
+def test_signs_of_the_tokenizer_in_a_first_message_are_no_message_before_it(backend: MpnetBackend) -> None:
+    for sign in ("</s></s>", "<mask>", "[UNK]"):
+        assert backend.predict(Message(text=f"{sign} I passed my exam.")).history_dropped == 0
+
+
 def test_a_long_message_is_read_alone(backend: MpnetBackend) -> None:
     text = "We won the final and everybody sang in the bus. " * 4
     history = (Utterance("user", "My dog died last night."),)

@@ -202,6 +202,7 @@ def test_whether_somebody_is_safe_is_asked_only_where_it_is_likely_to_fit() -> N
     [
         ("I don't really want to talk about it.", DECLINING),
         ("Never mind.", DECLINING),
+        ("I don't want to talk.", DECLINING),
         ("No.", LISTENING),
         ("Can we talk about something else?", DECLINING),
         ("My sister does not want to talk to me.", LISTENING),

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 import emotions
 from emotions import Wheel
-from perception.mpnet import MODEL, Encoder, joined
+from perception.mpnet import MODEL, SEPARATOR, Encoder, joined
 from services.common.weights import digest_of
 from services.mllm.domain import Card, Level, Message, Modality, Prediction
 from services.mllm.reply.legible import unreadable
@@ -69,7 +69,7 @@ class MpnetBackend:
         vote = dict(zip(self._labels, probabilities.tolist(), strict=True))
         best = sorted(vote, key=vote.__getitem__, reverse=True)[:NEAREST]
         evidence = {"nearest_labels": ", ".join(f"{name} {vote[name]:.2f}" for name in best)}
-        was_read = text != message.text
+        was_read = SEPARATOR in text
         if was_read:
             evidence["read"] = "together with the user's message before"
         saw = frozenset({Modality.TEXT})

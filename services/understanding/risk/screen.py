@@ -13,8 +13,6 @@ from services.understanding.risk.words import RiskWords
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SENTENCE_WORDS_MIN = 3
-HIGH_FROM = 0.9
-"""Confidence below which no risk is high: a high one holds the conversation for a quarter of an hour."""
 SENTENCE_TRUST = 0.75
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
 
@@ -89,5 +87,4 @@ class RiskScreen:
         confidence *= trust
         kind = KINDS[int(kinds.argmax())]
         risk = Risk(kind, severity_of(severities), min(confidence, 1.0), Source.CLASSIFIER)
-        most = Severity.HIGH if confidence >= HIGH_FROM else Severity.MEDIUM if risk.is_sure else Severity.LOW
-        return replace(risk, severity=min(risk.severity, most))
+        return risk if risk.is_sure else replace(risk, severity=Severity.LOW)

@@ -28,7 +28,7 @@ LISTENING, DECLINING = "listening", "declining"
 DECLINED = re.compile(
     r"^(?:never ?mind|forget it|drop it|leave it|i'?d rather not)\W*$"
     r"|\bi (?:really )?(?:don'?t|do not|would rather not|'d rather not) (?:really )?(?:want to |wanna |like to )?"
-    r"(?:talk about (?:it|that|this)|say|go into)\b"
+    r"(?:talk(?: about (?:it|that|this)| now| today)?\W*$|talk about (?:it|that|this)\b|say\b|go into\b)"
     r"|\btalk about (?:something|anything) else\b|\bnone of your business\b",
     re.IGNORECASE,
 )

@@ -11,11 +11,8 @@ import grpc
 import emotions
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.memory.v1 import identities_pb2 as identities
-from e3rg.mllm.v1 import mllm_pb2_grpc
 from e3rg.orchestrator.v1 import orchestrator_pb2_grpc
-from e3rg.tts.v1 import tts_pb2_grpc
 from e3rg.understanding.v1 import understanding_pb2_grpc
-from e3rg.video.v1 import video_pb2_grpc
 from emotions import Wheel
 from orchestrator import stages
 from orchestrator.identities import Examiner
@@ -37,12 +34,7 @@ from services.common.variants.channels import VariantChannels
 from services.common.variants.files import TableFile
 from services.common.variants.live import LiveTable
 from services.common.variants.table import Table
-from services.mllm.domain import Backend as MllmBackend
 from services.mllm.domain import Level
-from services.mllm.servicer import MllmServicer
-from services.tts.domain import Backend as TtsBackend
-from services.tts.domain import Voices
-from services.tts.servicer import TtsServicer
 from services.understanding.intake import Intake
 from services.understanding.languages import Languages
 from services.understanding.observing import Observer
@@ -55,13 +47,11 @@ from services.understanding.servicer import UnderstandingServicer
 from services.understanding.track_record import TrackRecords
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
 from services.understanding.voters import Answer
-from services.video.domain import Backend as VideoBackend
-from services.video.domain import Studio
-from services.video.servicer import HEARTBEAT_S, VideoServicer
 from tests.fake_faces import FakeFace
 from tests.fake_memory import FakeMemory, serving_memory
 from tests.fake_voice import FakeVoice
 from tests.fake_voters import FakeLead, FakeVoter
+from tests.model_services import serving_mllm, serving_tts, serving_video
 from tests.samples import png, wav
 from tests.serving import Served, serving
 from tests.support.risk import ToldReader, screening
@@ -144,57 +134,6 @@ class Cast:
         files = [(identities.REFERENCE_KIND_PORTRAIT, PORTRAIT)]
         files += [(identities.REFERENCE_KIND_VOICE, voice) for voice in voices]
         return self.memory.add(tenant, name, profile, uses, files)
-
-
-@asynccontextmanager
-async def serving_mllm(
-    name: str, backend: MllmBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1
-) -> AsyncIterator[Served]:
-    queue = InferenceQueue("vote", name, waiting_max)
-    servicer = MllmServicer(name, backend, queue, wheel)
-    async with serving(
-        "e3rg.mllm.v1.MllmService",
-        lambda to: mllm_pb2_grpc.add_MllmServiceServicer_to_server(servicer, to),
-        grace_s,
-        queue.load,
-        servicer.model,
-    ) as served:
-        yield served
-    await asyncio.to_thread(queue.close)
-
-
-@asynccontextmanager
-async def serving_tts(
-    backend: TtsBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1
-) -> AsyncIterator[Served]:
-    queue = InferenceQueue("speech", "fake", waiting_max)
-    servicer = TtsServicer("fake", backend, Voices(backend, 4), queue, wheel)
-    async with serving(
-        "e3rg.tts.v1.TtsService",
-        lambda to: tts_pb2_grpc.add_TtsServiceServicer_to_server(servicer, to),
-        grace_s,
-        queue.load,
-        servicer.model,
-    ) as served:
-        yield served
-    await asyncio.to_thread(queue.close)
-
-
-@asynccontextmanager
-async def serving_video(
-    backend: VideoBackend, wheel: Wheel, waiting_max: int = 8, grace_s: float = 1, heartbeat_s: float = HEARTBEAT_S
-) -> AsyncIterator[Served]:
-    queue = InferenceQueue("video", "fake", waiting_max)
-    servicer = VideoServicer("fake", backend, Studio(backend, 4), queue, wheel, heartbeat_s)
-    async with serving(
-        "e3rg.video.v1.VideoService",
-        lambda to: video_pb2_grpc.add_VideoServiceServicer_to_server(servicer, to),
-        grace_s,
-        servicer.load,
-        servicer.model,
-    ) as served:
-        yield served
-    await asyncio.to_thread(queue.close)
 
 
 @asynccontextmanager

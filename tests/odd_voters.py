@@ -16,9 +16,10 @@ from e3rg.understanding.v1 import understanding_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2_grpc
 from services.common import server
 from services.common.errors import NotReady
-from tests.deployment import Cast, serving_mllm, serving_understanding
+from tests.deployment import Cast, serving_understanding
 from tests.fake_voters import FakeVoter
 from tests.fakes import PATIENCE_S
+from tests.model_services import serving_mllm
 from tests.serving import Served, loopback, serving
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import emotions
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from e3rg.understanding.v1 import understanding_pb2_grpc
-from tests.deployment import Cast, serving_mllm, serving_understanding
+from tests.deployment import Cast, serving_understanding
+from tests.model_services import serving_mllm
 from tests.samples import wav
 from tests.serving import Served
 

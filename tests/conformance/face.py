@@ -49,7 +49,7 @@ from tests.conformance.filming import (
     speech,
 )
 from tests.conformance.kept_face import KeptFacePromises
-from tests.deployment import serving_video
+from tests.model_services import serving_video
 from tests.samples import png
 from tests.serving import refused
 

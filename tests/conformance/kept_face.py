@@ -16,7 +16,7 @@ from services.video.domain import (
     Rig,
     Studio,
 )
-from tests.deployment import serving_video
+from tests.model_services import serving_video
 from tests.samples import moving
 from tests.serving import refused
 

@@ -25,7 +25,7 @@ from services.common.errors import InvalidRequest
 from services.tts.domain import VISEMES, Backend, Delivery, Profile, Speech, Voice, VoiceReference
 from services.tts.servicer import CHUNK_S
 from tests.conformance import ends
-from tests.deployment import serving_tts
+from tests.model_services import serving_tts
 from tests.samples import wav
 from tests.serving import refused
 

@@ -11,8 +11,8 @@ from benchmarks.panel.__main__ import main
 from local.deployment import VOTERS
 from services.mllm.backends.smollm2 import create
 from services.mllm.domain import Level, Message
-from tests.deployment import serving_mllm
 from tests.fake_voters import FakeVoter
+from tests.model_services import serving_mllm
 
 WHEEL = emotions.load()
 TEXT = "My mother's funeral was yesterday and I miss her so much."

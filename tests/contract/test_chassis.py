@@ -15,9 +15,10 @@ from e3rg.mllm.v1 import mllm_pb2 as pb
 from e3rg.mllm.v1 import mllm_pb2_grpc
 from emotions import Wheel
 from services.common import clients, errors, rpc, server
-from tests.deployment import Cast, Deployment, serving_mllm
+from tests.deployment import Cast, Deployment
 from tests.fake_voters import FakeLead
 from tests.fakes import PATIENCE_S, Gate, fail
+from tests.model_services import serving_mllm
 from tests.ports import HeldPort
 from tests.samples import pcm
 from tests.serving import CallLog, Served, loopback, refused

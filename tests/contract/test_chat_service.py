@@ -17,9 +17,9 @@ from services.mllm.chat.backend import ChatBackend
 from services.mllm.chat.model import Choice
 from services.mllm.chat.settings import ChatSettings
 from services.mllm.domain import Backend, Modality, Writer
-from tests.deployment import serving_mllm
 from tests.fake_chat_models import FakeChatModel, FakeChooser, FakeScorer
 from tests.fakes import Gate, fail
+from tests.model_services import serving_mllm
 from tests.samples import jpeg, pcm
 from tests.serving import CallLog, refused
 

@@ -23,9 +23,9 @@ from services.common import clients
 from services.common.errors import BackendFailed, NotReady
 from services.common.replica import Choice
 from tests.contract.test_video_segments import segment
-from tests.deployment import serving_video
 from tests.fake_faces import FakeFace, FakePainter
 from tests.fakes import PATIENCE_S, Gate, fail
+from tests.model_services import serving_video
 from tests.samples import png
 from tests.serving import CallLog
 

@@ -14,9 +14,9 @@ from emotions import Wheel
 from services.common import clients
 from services.common.clients import KEEPALIVE_TIMEOUT_S
 from services.common.server import KEEPALIVE_S
-from tests.deployment import serving_mllm
 from tests.fake_voters import FakeLead
 from tests.fakes import PATIENCE_S
+from tests.model_services import serving_mllm
 from tests.support.s3_proxy import Hold, S3Proxy
 
 if TYPE_CHECKING:

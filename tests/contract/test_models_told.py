@@ -18,12 +18,12 @@ from e3rg.video.v1 import video_pb2
 from emotions import Wheel
 from services.common import server
 from services.common.load import Load
-from tests.deployment import serving_mllm, serving_tts, serving_video
 from tests.echoes import NAME, connected, echoes
 from tests.fake_faces import FakeFace, FakePainter
 from tests.fake_voice import FakeVoice
 from tests.fake_voters import FakeVoter
 from tests.fakes import PATIENCE_S
+from tests.model_services import serving_mllm, serving_tts, serving_video
 from tests.serving import Served, loopback, plain_channel
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from emotions import Wheel
 from services.common.errors import TooLarge
 from services.common.media import chunks
 from services.video.footage import LOOKS, inspect
-from tests.deployment import serving_video
 from tests.fake_faces import FakeFace
 from tests.fakes import Gate
+from tests.model_services import serving_video
 from tests.samples import film, moving, pcm, wav
 from tests.serving import CallLog, refused
 

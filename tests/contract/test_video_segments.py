@@ -14,9 +14,9 @@ from e3rg.video.v1 import video_pb2 as pb
 from e3rg.video.v1 import video_pb2_grpc
 from emotions import Wheel
 from tests.contract.test_video_service import INVALID, boxes, header, portrait, read, rest, speech
-from tests.deployment import serving_video
 from tests.fake_faces import FakeFace, FakePainter
 from tests.fakes import Gate
+from tests.model_services import serving_video
 from tests.samples import pcm, png
 from tests.serving import CallLog, refused
 

@@ -22,9 +22,9 @@ from emotions import Wheel
 from services.common.errors import BackendFailed, NotReady
 from services.video.domain import Expression, VisemeSpan
 from tests.contract.test_video_films import check_film
-from tests.deployment import serving_video
 from tests.fake_faces import FakeFace, FakePainter
 from tests.fakes import Gate, fail
+from tests.model_services import serving_video
 from tests.samples import film as small_film
 from tests.samples import jpeg, pcm, png
 from tests.serving import CallLog, refused

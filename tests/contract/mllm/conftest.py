@@ -7,9 +7,9 @@ import pytest
 
 from emotions import Wheel
 from services.mllm.domain import Level
-from tests.deployment import serving_mllm
 from tests.fake_voters import FakeLead, FakeVoter
 from tests.mllm_service import stub_of
+from tests.model_services import serving_mllm
 
 if TYPE_CHECKING:
     from e3rg.mllm.v1.mllm_pb2_grpc import MllmServiceAsyncStub as Stub

@@ -11,9 +11,9 @@ from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as pb
 from emotions import Wheel
 from services.mllm.domain import Modality, Utterance
-from tests.deployment import serving_mllm
 from tests.fake_voters import FakeLead, FakeVoter
 from tests.mllm_service import HASH, INVALID, MIB, audio, frame, head, stub_of
+from tests.model_services import serving_mllm
 from tests.samples import jpeg, pcm
 from tests.serving import refused
 

@@ -7,8 +7,8 @@ import pytest
 
 from e3rg.tts.v1 import tts_pb2_grpc
 from emotions import Wheel
-from tests.deployment import serving_tts
 from tests.fake_voice import FakeVoice
+from tests.model_services import serving_tts
 
 if TYPE_CHECKING:
     from e3rg.tts.v1.tts_pb2_grpc import TtsServiceAsyncStub as Stub

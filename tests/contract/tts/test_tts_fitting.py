@@ -11,9 +11,9 @@ from e3rg.tts.v1 import tts_pb2 as pb
 from e3rg.tts.v1 import tts_pb2_grpc
 from emotions import Wheel
 from services.tts.domain import Profile
-from tests.deployment import serving_tts
 from tests.fake_voice import FakeVoice
 from tests.fakes import Gate
+from tests.model_services import serving_tts
 from tests.samples import wav
 from tests.serving import refused
 from tests.tts_service import (

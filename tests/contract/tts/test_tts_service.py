@@ -12,9 +12,9 @@ from e3rg.tts.v1 import tts_pb2 as pb
 from e3rg.tts.v1 import tts_pb2_grpc
 from emotions import Wheel
 from services.tts.domain import Delivery
-from tests.deployment import serving_tts
 from tests.fake_voice import FakeVoice
 from tests.fakes import PATIENCE_S, Gate
+from tests.model_services import serving_tts
 from tests.serving import CallLog, refused
 from tests.tts_service import (
     FIRST,

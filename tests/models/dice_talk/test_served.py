@@ -26,7 +26,7 @@ from emotions import Wheel
 from services.video.backends.dice_talk import DiceTalkBackend, Settings
 from services.video.dice_talk.costs import Costs
 from services.video.dice_talk.tiers import Tier
-from tests.deployment import serving_video
+from tests.model_services import serving_video
 from tests.models.dice_talk.tiny import PORTRAIT, ROOT, settings_of
 from tests.models.dice_talk.watching import SCHEDULE_WARNS, watching
 from tests.ports import HeldPort

@@ -53,9 +53,9 @@ def answered(client: Client, identity: str, texts: list[str], seed: int) -> Iter
 
 
 def how_of(done: pb.Done) -> str:
-    """Return how a reply came about: why the panel said it, or that a writer did, and topic or tone."""
+    """Return how a reply came about: why the panel said it, or that a writer did, and tone."""
     record = done.record
-    return " ".join(filter(None, (record.degraded or "written", record.topic or record.tone)))
+    return " ".join(filter(None, (record.degraded or "written", record.tone)))
 
 
 def say(arguments: argparse.Namespace) -> None:

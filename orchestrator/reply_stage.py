@@ -21,6 +21,7 @@ STORED_REPLIES = {
     "exemplar": "no candidate passed the gate",
     "risk": "a message that speaks of danger is never left to a model",
     "program": "the user asked whether a person answers",
+    "help_line": "the user asked for a help line",
     "language": "the writer does not write in the user's language",
     "unsafe": "the writer wrote what may not be said",
 }

@@ -55,7 +55,7 @@ from tests.model_services import serving_mllm, serving_tts, serving_video
 from tests.samples import png, wav
 from tests.serving import Served, serving
 from tests.support.risk import ToldReader, screening
-from tests.support.topics import ToldTopics, topics
+from tests.support.tones import ToldTones, offers
 
 ALL_USES = ("animate_face", "clone_voice", "infer_emotion", "keep_turns")
 PORTRAIT, VOICE = png(), wav()
@@ -79,7 +79,7 @@ class Cast:
     """Serves another memory in place of the fake."""
     wheels: Mapping[str, Wheel] = field(default_factory=dict)
     risk_reader: ToldReader = field(default_factory=ToldReader)
-    topic_reader: ToldTopics = field(default_factory=ToldTopics)
+    tone_reader: ToldTones = field(default_factory=ToldTones)
     help_lines: HelpLines = field(default_factory=HelpLines)
     webhook: Webhook | None = None
     quorum: int = 1
@@ -153,8 +153,8 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
         await live.known()
         screener = screening(cast.risk_reader)
         stack.callback(screener.close)
-        topic_offers = topics(cast.topic_reader)
-        stack.callback(topic_offers.close)
+        offered = offers(cast.tone_reader)
+        stack.callback(offered.close)
         observer = Observer[Answer](TrackRecords(wheel))
         stack.push_async_callback(observer.close)
         servicer = UnderstandingServicer(
@@ -173,7 +173,7 @@ async def serving_understanding(cast: Cast, voters: Mapping[str, str], writer: s
             history_turns_max=cast.history_turns_max,
             screening=screener,
             care=Care(cast.help_lines),
-            topics=topic_offers,
+            offers=offered,
             languages=Languages(),
         )
         async with serving(

@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from services.understanding.reader import MessageReader
 from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.domain import Kind, Severity
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.second import SecondOpinion
-from services.understanding.topics import store
-from services.understanding.topics.reader import TopicReader
+from services.understanding.tones import store
 from services.understanding.training.risk_messages import Labelled, read
 
 FOLDERS = ("messages", "seen", "locked")
@@ -86,8 +86,8 @@ def main() -> None:
     parser.add_argument("--speech", action="store_true", help="speak the messages, and screen what is heard")
     parser.add_argument("--talk", type=Path, help="CSV of ordinary talk with a column `situation`")
     arguments = parser.parse_args()
-    reader = TopicReader(Path(".models"), store.read(), store.read_tones())
-    screen = RiskScreen(SecondOpinion(Classifier(Path(".models")), reader.danger))
+    reader = MessageReader(Path(".models"), store.read())
+    screen = RiskScreen(SecondOpinion(reader, Classifier(Path(".models"))))
     messages = read(Path(__file__).with_name(arguments.of))
     if arguments.speech:
         hear = spoken()

@@ -29,8 +29,9 @@ from services.common.replicas import Replicas
 from services.common.variants.channels import VariantChannels
 from services.common.variants.live import LiveTable
 from services.common.variants.table import Table
-from tests.deployment import Cast, serving_mllm, serving_tts, serving_understanding
+from tests.deployment import Cast, serving_understanding
 from tests.fake_memory import serving_memory
+from tests.model_services import serving_mllm, serving_tts
 from tests.serving import plain_channel, serving
 
 if TYPE_CHECKING:

@@ -211,10 +211,9 @@ class MemoryUse:
 class ReplyRequest:
     """What a reply is written from: the message, how the user feels, how the avatar feels, who the avatar is.
 
-    `memories` are in any order, of `examples` the nearest is first. `replies` fit what the message is about,
-    `reflections` whatever is said with this feeling, the best first; `may_restate` tells whether the tone of the
-    message bears it that the reply begins with its own words told back. `stop` may be set from any thread when nobody
-    waits for the reply any more; the model then stops in mid-sentence.
+    `memories` are in any order, of `examples` the nearest is first. `replies` fit how the message sounds,
+    the best first; `may_restate` tells whether its tone bears it that the reply begins with its own words told back.
+    `stop` may be set from any thread when nobody waits for the reply any more; the model then stops in mid-sentence.
     """
 
     message: Message
@@ -226,7 +225,6 @@ class ReplyRequest:
     examples: tuple[Example, ...] = ()
     act: Act = Act.UNREAD
     replies: tuple[str, ...] = ()
-    reflections: tuple[str, ...] = ()
     may_restate: bool = False
     stop: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 

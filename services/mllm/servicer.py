@@ -172,7 +172,6 @@ class MllmServicer(mllm_pb2_grpc.MllmServiceServicer):
             examples=self._to_examples(request.examples),
             act=_to_act(request.act),
             replies=_to_replies(request.replies, "replies"),
-            reflections=_to_replies(request.reflections, "reflections"),
             may_restate=request.may_restate,
         )
 

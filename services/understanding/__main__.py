@@ -16,6 +16,7 @@ from services.understanding.intake import Intake
 from services.understanding.languages import Languages
 from services.understanding.observing import Observer
 from services.understanding.panel import Panel
+from services.understanding.reader import MessageReader
 from services.understanding.risk.care import Care
 from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.lines import HelpLines
@@ -25,9 +26,8 @@ from services.understanding.rules import rule_of
 from services.understanding.screening import Screening
 from services.understanding.servicer import UnderstandingServicer
 from services.understanding.settings import UnderstandingSettings
-from services.understanding.topics import store
-from services.understanding.topics.offers import Topics
-from services.understanding.topics.reader import TopicReader
+from services.understanding.tones import store
+from services.understanding.tones.offers import Offers
 from services.understanding.track_record import TrackRecords
 from services.understanding.variants import WRITER, Clients, Variants, stage_of, take_any
 from services.understanding.voters import Answer
@@ -67,12 +67,12 @@ async def main(started: asyncio.Event) -> None:
             observer=observer,
         )
         # Loaded here, as a service without a working screen must not take a call.
+        reader = await asyncio.to_thread(MessageReader, settings.models_dir, store.read())
         classifier = await asyncio.to_thread(Classifier, settings.models_dir)
-        reader = await asyncio.to_thread(TopicReader, settings.models_dir, store.read(), store.read_tones())
-        screening = Screening(RiskScreen(SecondOpinion(classifier, reader.danger)))
+        screening = Screening(RiskScreen(SecondOpinion(reader, classifier)))
         stack.callback(screening.close)
-        topics = Topics(reader, wheel)
-        stack.callback(topics.close)
+        offers = Offers(reader, wheel)
+        stack.callback(offers.close)
         servicer = UnderstandingServicer(
             panel=panel,
             variants=Variants(live, voters),
@@ -81,7 +81,7 @@ async def main(started: asyncio.Event) -> None:
             history_turns_max=settings.history_turns_max,
             screening=screening,
             care=Care(HelpLines(settings.help_lines, settings.help_country)),
-            topics=topics,
+            offers=offers,
             languages=Languages(),
         )
         running = await stack.enter_async_context(server.running(SERVICE, "understanding", settings))

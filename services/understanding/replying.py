@@ -9,16 +9,16 @@ from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.common.errors import InvalidRequest
 from services.understanding.languages import UNKNOWN, Languages
-from services.understanding.risk.care import Care, asks_for_a_human
+from services.understanding.risk.care import Care, asks_for_a_human, asks_for_a_line
 from services.understanding.risk.domain import Heeded
 from services.understanding.risk.lines import check_country
 from services.understanding.risk.messages import to_heeded
 from services.understanding.screening import Screening
 from services.understanding.spelling import spelled
-from services.understanding.topics.offers import Topics
+from services.understanding.tones.offers import Offers
 from services.understanding.voters import MllmVoter
 
-RISK, PROGRAM, LANGUAGE, UNSAFE = "risk", "program", "language", "unsafe"
+RISK, PROGRAM, HELP_LINE, LANGUAGE, UNSAFE = "risk", "program", "help_line", "language", "unsafe"
 """Reasons for a stored reply, in its record."""
 INSTEAD = "I'm not sure how to answer that well. Would you tell me a little more?"
 """Said in place of a reply whose first sentence may not be said."""
@@ -33,15 +33,15 @@ class Replies:
         choose: Returns the client of a variant of the writer, by the version of the table that it is from.
         screening: Checks what the writer writes.
         care: Stored replies to a risk.
-        topics: Reads what a message does and is about, and offers replies to it.
+        offers: Reads how a message sounds, and offers replies to it.
         languages: Replies to messages in other languages.
     """
 
     def __init__(
-        self, choose: ChooseWriter, screening: Screening, care: Care, topics: Topics, languages: Languages
+        self, choose: ChooseWriter, screening: Screening, care: Care, offers: Offers, languages: Languages
     ) -> None:
         self._choose, self._screening, self._care = choose, screening, care
-        self._topics, self._languages = topics, languages
+        self._offers, self._languages = offers, languages
 
     async def write(self, request: pb.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield the sentences of a reply, its record last.
@@ -80,6 +80,8 @@ class Replies:
             return RISK, self._care.reply(heeded, order.text, said, request.country, order.seed, language)
         if asks_for_a_human(order.text):
             return PROGRAM, self._care.of_a_program(said, order.text, order.seed)
+        if asks_for_a_line(order.text):
+            return HELP_LINE, self._care.of_a_line(said, order.text, request.country, order.seed)
         if language == UNKNOWN:
             return LANGUAGE, self._languages.reply(language)
         return "", ()
@@ -87,7 +89,7 @@ class Replies:
     async def _checked(self, writer: MllmVoter, order: mllm.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield what a writer writes, up to a sentence that may not be said."""
         told, withheld = await self._without_risks(order)
-        offer = await self._topics.offer(order)
+        offer = await self._offers.offer(order)
         offer.fill(told)
         said = 0
         async with aclosing(writer.write_reply(told)) as parts:

@@ -27,7 +27,7 @@ from services.understanding.risk.messages import to_earlier, to_message
 from services.understanding.risk.state import faded, heeded
 from services.understanding.screening import Screening, of_voters
 from services.understanding.shadows import Shadows
-from services.understanding.topics.offers import Topics, said_before
+from services.understanding.tones.offers import Offers, said_before
 from services.understanding.variants import Named, Variants, stage_of
 from services.understanding.voters import Answer, Message, MllmVoter
 
@@ -62,7 +62,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         history_turns_max: Turns before the message that the voters get.
         screening: The risk screen.
         care: Replies to a risk.
-        topics: Replies to what a message is about.
+        offers: Replies to how a message sounds.
         languages: Replies to messages in other languages.
     """
 
@@ -75,7 +75,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         history_turns_max: int,
         screening: Screening,
         care: Care,
-        topics: Topics,
+        offers: Offers,
         languages: Languages,
     ) -> None:
         self._panel = panel
@@ -88,7 +88,7 @@ class UnderstandingServicer(understanding_pb2_grpc.UnderstandingServiceServicer)
         self._orders = OrderFinder(wheel)
         self._screening = screening
         self._languages, self._care = languages, care
-        self._replies = Replies(variants.writer, screening, care, topics, languages)
+        self._replies = Replies(variants.writer, screening, care, offers, languages)
 
     async def GetPanel(self, request: pb.GetPanelRequest, context: Any) -> pb.GetPanelResponse:
         clients, table = self._variants.clients, self._variants.table

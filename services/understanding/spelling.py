@@ -1,5 +1,6 @@
-"""Spells out a message of signs alone, so that those who read words can read it."""
+"""Spells out what those who read words cannot read: signs, letters told apart, and short forms of danger."""
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -14,6 +15,15 @@ BETTER = {
 }
 """Names of today for some of Unicode's first ones."""
 SIGN_CATEGORIES = {"So"}
+APART = re.compile(r"\b(?:[^\W\d_][ .*-]){2,}[^\W\d_]\b")
+"""A word told letter by letter: "k i l l"."""
+SHORT_FORMS = (
+    (re.compile(r"(?<!\d)(?<!\d )\bkms\b(?! (?:away|from|to)\b)", re.IGNORECASE), "kill myself"),
+    (re.compile(r"\bkys\b", re.IGNORECASE), "kill yourself"),
+    (re.compile(r"\bunaliv(?:e\b|(?=ed\b|ing\b))", re.IGNORECASE), "kill"),
+    (re.compile(r"\bsewer ?slide\b", re.IGNORECASE), "suicide"),
+)
+"""As young people write past the filters of other programs."""
 
 
 def spelled(text: str) -> str:
@@ -24,8 +34,11 @@ def spelled(text: str) -> str:
     return ", ".join(names) or text
 
 
-def with_names(text: str) -> str:
-    """Return a text with its first signs in words, for a model that was taught none: "Great. upside-down face"."""
+def readable(text: str) -> str:
+    """Return a text for a model that was taught no signs: "Great. upside-down face", "I want to kill myself"."""
+    text = APART.sub(lambda found: re.sub(r"[ .*-]", "", found[0]), text)
+    for short, long in SHORT_FORMS:
+        text = short.sub(long, text)
     named: list[str] = []
     signs = 0
     for letter in text:

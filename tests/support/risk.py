@@ -1,17 +1,16 @@
-"""Risk screen whose classifier finds what it is told to."""
+"""Risk screen whose reader finds what it is told to."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from services.understanding.risk.classifier import KINDS
 from services.understanding.risk.domain import Kind, Severity
-from services.understanding.risk.screen import Array, RiskScreen
+from services.understanding.risk.screen import KINDS, Array, RiskScreen
 from services.understanding.screening import Screening
 
 
 class ToldReader:
-    """Classifier that finds the risks of some texts, and none in any other.
+    """Reader that finds the risks of some texts, and none in any other.
 
     Attributes:
         found: The risk of each text that has one.
@@ -26,7 +25,7 @@ class ToldReader:
         self.calmed = ""
         self.asked: list[str] = []
 
-    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
+    def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
         """Return the told risk; see `Reader`."""
         self.asked.append(text)
         kinds, severities = np.zeros(len(KINDS), np.float32), np.zeros(len(Severity), np.float32)

@@ -6,7 +6,7 @@ import pytest
 
 from services.common.errors import InvalidRequest
 from services.understanding.risk import lines
-from services.understanding.risk.care import Care, asks_for_a_human, is_about_another
+from services.understanding.risk.care import Care, asks_for_a_human, asks_for_a_line, is_about_another
 from services.understanding.risk.domain import Heeded, Kind, Risk, Severity, Source
 from services.understanding.risk.lines import HelpLines, check_country, check_table
 from services.understanding.risk.spoken import CLAIMS, HUMAN, URGES
@@ -143,6 +143,9 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
         ("my stepdad gets really mad when he drinks", Kind.CHILD, False),
         ("im in my closet with my sister shes 4", Kind.CHILD, False),
         ("The neighbour beats his child.", Kind.CHILD, True),
+        ("Grandma fell and isn't breathing", Kind.MEDICAL, True),
+        ("mum says I can't eat till thursday", Kind.CHILD, False),
+        ("dad does it when mum is out", Kind.CHILD, False),
     ],
 )
 def test_who_is_in_danger(text: str, kind: Kind, expected: bool) -> None:
@@ -171,3 +174,24 @@ def test_what_was_done_is_answered_as_an_emergency(kind: Kind) -> None:
 def test_who_asks_for_a_human_is_told_that_there_is_none(text: str, expected: bool) -> None:
     assert asks_for_a_human(text) == expected
     assert re.search("program|not a person|no person", " ".join(CARE.of_a_program((), text, 0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Tell me a phone number of a crisis line", True),
+        ("What\u2019s the suicide hotline?", True),
+        ("who can I call", True),
+        ("Is there a help line for this?", True),
+        ("I work for a crisis line.", False),
+        ("Do you know my number?", False),
+        ("Who should I call first, my mother or his?", False),
+    ],
+)
+def test_who_asks_for_a_help_line_is_told_the_operators(text: str, expected: bool) -> None:
+    assert asks_for_a_line(text) == expected
+    care = Care(HelpLines({"GB": {"emergency": "999", "line": "Samaritans on 116 123"}}))
+    told = " ".join(care.of_a_line((), text, "GB", 0))
+    assert "999" in told
+    assert "Samaritans on 116 123" in told
+    assert "crisis line in your country" in " ".join(CARE.of_a_line((), text, "", 0))

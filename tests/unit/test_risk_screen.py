@@ -1,4 +1,4 @@
-"""The risk screen with its real classifier. Shares have room for processors that round otherwise."""
+"""The risk screen with its real reader. Shares have room for processors that round otherwise."""
 
 import tomllib
 from importlib import resources
@@ -9,14 +9,14 @@ import pytest
 
 from perception.mpnet import buckets
 from services.mllm.reply.exemplars import Exemplars
-from services.understanding.risk.classifier import KINDS, Classifier
+from services.understanding.reader import MessageReader
+from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.domain import Kind, Severity, Source
-from services.understanding.risk.screen import Array, RiskScreen
+from services.understanding.risk.screen import KINDS, Array, RiskScreen
 from services.understanding.risk.second import SecondOpinion
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.risk.words import RiskWords
-from services.understanding.topics import store
-from services.understanding.topics.reader import TopicReader
+from services.understanding.tones import store
 from services.understanding.training.risk_messages import read
 
 CRIES = (
@@ -103,8 +103,8 @@ HARMLESS = ("Ich lebe gern.", "Mi marido me quiere.", "Je veux manger.", "\u6211
 
 @pytest.fixture(scope="module")
 def screen() -> RiskScreen:
-    reader = TopicReader(Path(".models"), store.read(), store.read_tones())
-    return RiskScreen(SecondOpinion(Classifier(Path(".models")), reader.danger))
+    reader = MessageReader(Path(".models"), store.read())
+    return RiskScreen(SecondOpinion(reader, Classifier(Path(".models"))))
 
 
 def test_cries_for_help_are_found(screen: RiskScreen) -> None:
@@ -192,7 +192,7 @@ def test_messages_of_the_training_set_are_whole() -> None:
 
 def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
     class Unsure:
-        def read(self, text: str, before: str = "") -> tuple[Array, Array]:
+        def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
             return np.full(len(KINDS), 0.37 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
     screen = RiskScreen(Unsure())
@@ -204,7 +204,7 @@ def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
 
 def test_a_sentence_torn_from_a_harmless_message_is_asked_about_unless_it_has_words_of_a_risk() -> None:
     class OfSentences:
-        def read(self, text: str, before: str = "") -> tuple[Array, Array]:
+        def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
             share = 0.1 if len(text.split()) > 8 else 0.99
             return np.full(len(KINDS), share / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
@@ -217,43 +217,49 @@ def test_a_sentence_torn_from_a_harmless_message_is_asked_about_unless_it_has_wo
     assert (said.severity, said.is_sure) == (Severity.HIGH, True)
 
 
-class Certain:
-    """Reader that is as sure as it is told of a risk of the first kind."""
+def test_a_doubtful_message_hides_no_graver_sentence() -> None:
+    class Doubtful:
+        def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
+            share = 0.5 if len(text.split()) > 8 else 0.99
+            return np.full(len(KINDS), share / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
-    def __init__(self, confidence: float) -> None:
-        self.kinds = np.array([confidence, *[0.0] * (len(KINDS) - 1)], np.float32)
+    found = RiskScreen(Doubtful()).find("It is all the same to me. Tonight I am going to kill myself.")
+    assert found
+    assert (found.severity, found.is_sure) == (Severity.HIGH, True)
 
-    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
-        return self.kinds, np.array([0, 1, 0], np.float32)
+
+class Told:
+    """Readers of which each is as sure as it is told of a risk of the first and the second kind."""
+
+    def __init__(self, first: float, second: float) -> None:
+        self._first, self._second = first, second
+        self.asked: list[str] = []
+
+    def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
+        return np.array([self._first, 0, 0, 0, 0, 0], np.float32), np.array([0, 0.6, 0.4], np.float32)
+
+    def read(self, text: str) -> tuple[Array, Array]:
+        self.asked.append(text)
+        kinds = np.array([0.1, 0.9, 0, 0, 0, 0], np.float32) * self._second
+        return kinds, np.array([0, 0, 1], np.float32)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "both"),
     [
-        (0.64, 0.36, 0.4713),
-        (0.25, 0.8, 0.5968),
+        (0.64, 0.36, 0.5858),
+        (0.25, 0.8, 0.3541),
         (0.9, 0.9, 0.9),
-        (0.98, 0.5, 0.8259),
-        (0.96, 0.0, 0.0535),
-        (0.05, 1.0, 0.05),
+        (0.98, 0.5, 0.9574),
+        (0.6, 0.0, 0.2579),
+        (0.04, 1.0, 0.04),
     ],
     ids=["doubted", "shared", "sure", "one sure", "denied", "none"],
 )
 def test_a_second_reader_says_how_sure_one_may_be(first: float, second: float, both: float) -> None:
-    asked: list[tuple[str, str]] = []
-
-    def danger(text: str, before: str) -> float:
-        asked.append((text, before))
-        return second
-
-    kinds, severities = SecondOpinion(Certain(first), danger).read("Now.")
+    readers = Told(first, second)
+    kinds, severities = SecondOpinion(readers, readers).risk("Now.", "He drinks.")
     assert float(kinds.sum()) == pytest.approx(both, abs=1e-3)
     assert int(kinds.argmax()) == 0
-    assert list(severities) == [0, 1, 0]
-    assert asked == ([("Now.", "")] if first > 0.2 else [])
-
-
-def test_what_was_said_before_tells_how_sure_one_may_be() -> None:
-    opinion = SecondOpinion(Certain(0.5), lambda _, before: 0.9 if before == "He drinks." else 0.1)
-    assert float(opinion.read("Now.", "He drinks.")[0].sum()) == pytest.approx(0.7889, abs=1e-3)
-    assert float(opinion.read("Now.", "He cooks.")[0].sum()) == pytest.approx(0.2111, abs=1e-3)
+    assert int(severities.argmax()) == (2 if readers.asked else 1)
+    assert readers.asked == (["Now."] if first > 0.05 else [])

@@ -50,6 +50,15 @@ def test_a_weaker_sign_does_not_lessen_a_risk() -> None:
     assert (carried.risk.severity, carried.is_new) == (Severity.HIGH, True)
 
 
+def test_after_an_urgent_risk_a_doubtful_sign_is_not_asked_about() -> None:
+    doubtful = Risk(Kind.MEDICAL, Severity.LOW, 0.5, Source.CLASSIFIER)
+    urgent = heeded(doubtful, "It hurts", [Earlier(Kind.SUICIDE, Severity.HIGH, 60)])
+    assert urgent == Heeded(Risk(Kind.SUICIDE, Severity.HIGH, 1.0, Source.EARLIER), is_new=False)
+    faded_one = heeded(doubtful, "It hurts", [Earlier(Kind.SUICIDE, Severity.HIGH, 1000)])
+    assert faded_one
+    assert faded_one.is_new
+
+
 @pytest.mark.parametrize(
     "text", ["I did it.", "i took them", "Done", "it's done", "ok i did", "I've taken all of them now"]
 )

@@ -392,9 +392,3 @@ def test_what_is_remembered_comes_behind_the_first_sentence_of_a_reply_that_fits
     assert record.memories[0].sentence
     said, _ = reply(backend, replace(asked, memories=()))
     assert said == "So your dog Rex had to have an operation. I'm sorry. How is he now?"
-
-
-def test_a_reflection_is_said_where_no_reply_fits(backend: smollm2.Smollm2Backend) -> None:
-    said, record = reply(backend, replace(REQUEST, act=Act.TELLING, reflections=("What happened then?",)))
-    assert said == "What happened then?"
-    assert (record.degraded, record.candidates) == ("", 0)

@@ -1,8 +1,8 @@
-"""Messages of signs alone are spelled out; words stay as they are."""
+"""Signs, letters told apart and short forms of danger are spelled out; words stay as they are."""
 
 import pytest
 
-from services.understanding.spelling import spelled, with_names
+from services.understanding.spelling import readable, spelled
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,21 @@ def test_a_thousand_emoji_become_a_few_words() -> None:
 
 
 def test_signs_among_words_are_named_in_their_place() -> None:
-    assert with_names("Great, Monday \U0001f643").split() == ["Great,", "Monday", "upside-down", "face"]
+    assert readable("Great, Monday \U0001f643").split() == ["Great,", "Monday", "upside-down", "face"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gonna kms fr", "gonna kill myself fr"),
+        ("I ran 10 kms, 4kms uphill", "I ran 10 kms, 4kms uphill"),
+        ("i want to unalive myself", "i want to kill myself"),
+        ("she was unalived", "she was killed"),
+        ("thinking about sewer slide", "thinking about suicide"),
+        ("I want to d i e", "I want to die"),
+        ("k.i.l.l him", "kill him"),
+        ("plan A or B", "plan A or B"),
+    ],
+)
+def test_what_is_written_past_filters_is_read(text: str, words: str) -> None:
+    assert readable(text) == words

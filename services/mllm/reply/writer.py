@@ -25,10 +25,9 @@ SAME_LABEL_BONUS = 0.08
 FIRST_FIT_MIN, NEXT_FIT_MIN = 0.46, 0.43
 """A sentence farther than this from every stored reply to this emotion (`Ranked.fit`) is most often nonsense; read off
 the candidates for the benchmark's messages."""
-FITS = "a stored reply fits what the message is about"
-REFLECTS = "a stored reply takes up the feeling and asks"
-"""Read on 200 messages, of what this model writes where the panel is not sure of a topic some seven of twenty replies
-are sayable and three harm; a stored reflection is seldom wrong. So it writes only for a caller that offers neither."""
+FITS = "a stored reply fits how the message sounds"
+"""Read on 200 messages, of what this model writes some seven of twenty replies are sayable and three harm. So it writes
+only for a caller that offers no replies."""
 WORDS_ENOUGH = 4
 """A first sentence shorter than this does not stand alone."""
 
@@ -85,11 +84,10 @@ class ReplyWriter:
             yield ReplyRecord("", 0, (reason,), memories=unused(request, talk))
             return
         recalled = self._recall.sentence(request, situation)
-        if request.replies or request.reflections:
+        if request.replies:
             own = self._example(request, situation)
             yield from map(ReplySentence, self._offered(request, own, recalled.sentence))
-            reason = FITS if request.replies else REFLECTS
-            yield ReplyRecord("", 0, (reason,), 0, 0, recalled.uses, int(bool(own)))
+            yield ReplyRecord("", 0, (FITS,), 0, 0, recalled.uses, int(bool(own)))
             return
         if recalled.sentence:
             yield ReplySentence(recalled.sentence)
@@ -131,7 +129,7 @@ class ReplyWriter:
         What is remembered comes behind the first of several: "I'm sorry" is of what was said now. Without either the
         reply may begin with the user's own words.
         """
-        said = list(own or sentences((request.replies or request.reflections)[0]))
+        said = list(own or sentences(request.replies[0]))
         if recalled:
             said.insert(int(len(said) > 1), recalled)
         elif not own and (heard := restated(request, self._gate)):

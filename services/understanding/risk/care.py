@@ -22,12 +22,14 @@ _FIRST = re.compile(
 )
 _ANOTHER = re.compile(
     r"\b(?:he|she|his|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
-    r"|(?:my|our|the|a) (?:\w+ )?(?:friend|brother|sister|mother|father|mum|mom|dad|son|daughter|husband|wife|partner"
+    r"|grandma|grandpa|granny|gran|nana|mum|mummy|mom|mommy|dad|daddy"
+    r"|(?:my|our|the|a) (?:\w+ )?(?:friend|brother|sister|mother|father|son|daughter|husband|wife|partner"
     r"|boyfriend|girlfriend|roommate|flatmate|child|kid|boy|girl|baby|toddler|niece|nephew|cousin|uncle|aunt|grandm\w+"
-    r"|grandf\w+|grandpa|gran|student|pupil|patient|boss))\b"
+    r"|grandf\w+|student|pupil|patient|boss))\b"
 )
 _OWN_ELDER = re.compile(
-    r"\bmy (?:step)?(?:dad|daddy|father|mum|mummy|mom|mommy|mother|parents|uncle|teacher|coach|grandpa|grandfather)\b"
+    r"(?:^|\bmy |[.!?,] )(?:step)?(?:dad|daddy|father|mum|mummy|mom|mommy|mother|parents|uncle|teacher|coach|grandpa"
+    r"|grandfather)\b"
 )
 """Of a danger to a child: whoever speaks so of their elders is most often the child."""
 _OWN_MAN = re.compile(r"\b(?:he|his|my (?:ex-?)?(?:husband|boyfriend|partner|stepdad|stepfather|dad|father))\b")
@@ -46,6 +48,13 @@ _HUMAN = re.compile(
     re.IGNORECASE,
 )
 
+_LINE = re.compile(
+    r"\b(?:what(?:'s| is)|give me|tell me|i need|do you (?:know|have)|is there|can i have|find me|which)\b[^.!?]*"
+    r"\b(?:crisis|suicide|emergency|help|support|abuse|child) ?-?(?:hot ?)?(?:line|number|phone)s?\b"
+    r"|\bwho (?:can|do|should|could) i (?:call|ring|phone)(?: now| for help| about (?:this|it|that))?\W*$",
+    re.IGNORECASE,
+)
+
 
 class Care:
     """Stored replies to a risk.
@@ -58,6 +67,7 @@ class Care:
         content, self._others = _read("care.toml"), _read("care_other.toml")
         self._replies: Mapping[str, Mapping[str, Mapping[str, list[list[str]]]]] = content
         self._human: Sequence[Sequence[str]] = content["human"]["self"]
+        self._line: Sequence[Sequence[str]] = content["line"]["self"]
         self._unsure: list[list[str]] = content["unsure"]["self"]
         self._lines = lines
 
@@ -93,6 +103,11 @@ class Care:
     def of_a_program(self, said: Iterable[str], text: str, seed: int) -> Reply:
         """Return the sentences that tell a user who asks that no person answers."""
         return _fresh([tuple(reply) for reply in self._human], said, f"{seed} {text}")
+
+    def of_a_line(self, said: Iterable[str], text: str, country: str, seed: int) -> Reply:
+        """Return the sentences that name the help lines of a country to a user who asks for one."""
+        filled = [self._lines.fill(reply, Kind.SUICIDE, country) for reply in self._line]
+        return _fresh(filled, said, f"{seed} {text}")
 
     def all(self) -> dict[str, Reply]:
         """Return every reply, unfilled, by "kind.severity.group.number"."""
@@ -133,6 +148,11 @@ def is_about_another(text: str, kind: Kind) -> bool:
 def asks_for_a_human(text: str) -> bool:
     """Tell whether a message asks if the avatar is a human being."""
     return bool(_HUMAN.search(text.replace("\u2019", "'")))
+
+
+def asks_for_a_line(text: str) -> bool:
+    """Tell whether a message asks for the number of a help line."""
+    return bool(_LINE.search(text.replace("\u2019", "'")))
 
 
 def _fresh(replies: Sequence[Reply], said: Iterable[str], key: str) -> Reply:

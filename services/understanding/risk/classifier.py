@@ -4,12 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from perception.mpnet import MODEL, Array, Encoder, plain, softmax
-from services.common.weights import digest_of
-from services.understanding.risk.domain import Kind, Severity
+from perception.mpnet import Array, Encoder, plain, softmax
+from services.understanding.risk.screen import KINDS
+from services.understanding.spelling import readable
 
 ADAPTER = Path(__file__).with_suffix(".npz")
-KINDS = tuple(Kind)
 
 
 class Classifier:
@@ -25,19 +24,13 @@ class Classifier:
 
     def __init__(self, models_dir: Path, adapter: Path = ADAPTER) -> None:
         self._encoder = Encoder(models_dir, adapter)
-        self.digest = digest_of(models_dir / MODEL, adapter)
 
     def read(self, text: str) -> tuple[Array, Array]:
         """Return the probability of each of `KINDS`, float32 (6,), and of each severity, float32 (3,).
 
         Of a long text, those of the window that most likely speaks of a risk.
         """
-        windows = self._encoder.read(plain(text))
+        windows = self._encoder.read(readable(plain(text)))
         kinds = [softmax(window[: len(KINDS) + 1])[1:] for window in windows]
         found = int(np.argmax([kind.sum() for kind in kinds]))
         return kinds[found], softmax(windows[found, len(KINDS) + 1 :])
-
-
-def severity_of(probabilities: Array) -> Severity:
-    """Return the likeliest severity."""
-    return Severity(int(np.argmax(probabilities)) + 1)

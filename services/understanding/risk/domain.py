@@ -54,7 +54,9 @@ class Risk:
 
     @property
     def is_sure(self) -> bool:
-        """Whether there is more for it than a guess."""
+        """Whether there is more for it than a guess, of the screen's reader or of one voter."""
+        if self.source is Source.VOTER:
+            return self.severity > Severity.LOW
         return self.source is not Source.CLASSIFIER or self.confidence >= SURE
 
 

@@ -40,7 +40,8 @@ def to_heeded(risk: common.Risk, is_new: bool) -> Heeded:
     Raises:
         InvalidRequest: It has no kind or no severity.
     """
-    source = Source.EARLIER if risk.source == common.RISK_SOURCE_EARLIER else Source.CLASSIFIER
+    names = {common.RiskSource.Value(f"RISK_SOURCE_{source.name}"): source for source in Source}
+    source = names.get(risk.source, Source.CLASSIFIER)
     kind, severity = _kind("risk.kind", risk.kind), _severity("risk.severity", risk.severity)
     return Heeded(Risk(kind, severity, risk.confidence, source), is_new)
 

@@ -1,4 +1,4 @@
-"""Risk screen: finds a risk in a text, by words and by a classifier."""
+"""Risk screen: finds a risk in a text, by words and by a reader."""
 
 import re
 from dataclasses import dataclass, replace
@@ -7,8 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from services.understanding.risk.classifier import KINDS, severity_of
-from services.understanding.risk.domain import Risk, Severity, Source
+from services.understanding.risk.domain import Kind, Risk, Severity, Source
 from services.understanding.risk.words import RiskWords
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -17,20 +16,14 @@ SENTENCE_TRUST = 0.75
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
 
 Array = NDArray[np.float32]
-
-
-class Classifies(Protocol):
-    """Reads how likely a text speaks of each kind of risk."""
-
-    def read(self, text: str) -> tuple[Array, Array]:
-        """Return the probability of each of `KINDS`, float32 (6,), and of each severity, float32 (3,)."""
+KINDS = tuple(Kind)
 
 
 class Reader(Protocol):
-    """The same, of a text behind what the user said before."""
+    """Reads how likely a text speaks of each kind of risk, behind what the user said before."""
 
-    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
-        """See `Classifies.read`."""
+    def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
+        """Return the probability of each of `KINDS`, float32 (6,), and of each severity, float32 (3,)."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ class RiskScreen:
     """Finds risks.
 
     Args:
-        reader: The classifier.
+        reader: The reader.
         bars: Its bars.
     """
 
@@ -73,18 +66,19 @@ class RiskScreen:
         is_near = is_watched or bool(said.english)
         found = self._read(text, before, self._bars.with_words if is_near else self._bars.alone)
         sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]
-        if found or len(sentences) < 2:
+        if (found and found.is_sure) or len(sentences) < 2:
             return found
         # One sentence of danger in a long everyday message would be lost in its mean.
         trust = 1.0 if said.english else SENTENCE_TRUST
-        return next(filter(None, (self._read(each, before, self._bars.sentence, trust) for each in sentences)), None)
+        torn = (self._read(each, before, self._bars.sentence, trust) for each in sentences)
+        return max(filter(None, (found, *torn)), key=lambda risk: (risk.is_sure, risk.severity), default=None)
 
     def _read(self, text: str, before: str, bar: float, trust: float = 1.0) -> Risk | None:
-        kinds, severities = self._reader.read(text, before)
+        kinds, severities = self._reader.risk(text, before)
         confidence = float(kinds.sum())
         if confidence < bar:
             return None
         confidence *= trust
         kind = KINDS[int(kinds.argmax())]
-        risk = Risk(kind, severity_of(severities), min(confidence, 1.0), Source.CLASSIFIER)
+        risk = Risk(kind, Severity(int(severities.argmax()) + 1), min(confidence, 1.0), Source.CLASSIFIER)
         return risk if risk.is_sure else replace(risk, severity=Severity.LOW)

@@ -1,39 +1,50 @@
 """Asks a second reader how sure one may be that a text speaks of a risk."""
 
-from collections.abc import Callable
 from math import exp, log
+from typing import Protocol
 
-from services.understanding.risk.screen import Array, Classifies
+import numpy as np
 
-ASKED_FROM = 0.2
-"""Confidence of the classifier below which the second reader is not asked."""
-FIRST_WEIGHT = 0.4
-"""Of the classifier; the rest is the second's. Set with the bars, on messages that neither was taught."""
+from services.understanding.risk.screen import Array, Reader
+
+ASKED_FROM = 0.05
+"""Confidence of the first reader below which the second is not asked: it could not change what is done."""
+SECOND_WEIGHT = 0.2
+"""Of the second reader; the rest is the first's. Set with the bars, on messages that neither was taught."""
 LEAST = 1e-3
 """No probability counts for less, nor its opposite."""
+
+
+class Classifies(Protocol):
+    """Reads how likely a text by itself speaks of each kind of risk."""
+
+    def read(self, text: str) -> tuple[Array, Array]:
+        """Return the probability of each of `KINDS`, float32 (6,), and of each severity, float32 (3,)."""
 
 
 class SecondOpinion:
     """Reader whose confidence is the weighted mean of two, as log-odds: each can deny what the other doubts.
 
     Args:
-        first: The classifier; it reads a text by itself.
-        danger: Returns the probability that a caring person would ask whether somebody is safe, by a text and what the
-            user said before it.
+        first: Reads a text behind what the user said before.
+        second: Reads the text alone; it was taught others' messages.
     """
 
-    def __init__(self, first: Classifies, danger: Callable[[str, str], float]) -> None:
-        self._first, self._danger = first, danger
+    def __init__(self, first: Reader, second: Classifies) -> None:
+        self._first, self._second = first, second
 
-    def read(self, text: str, before: str = "") -> tuple[Array, Array]:
-        """Return the first reader's kinds, their sum as both say, and its severities; see `Reader`."""
-        kinds, severities = self._first.read(text)
+    def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
+        """Return what both say of each kind, and the mean of their severities; see `Reader`."""
+        kinds, severities = self._first.risk(text, before)
         first = float(kinds.sum())
         if first < ASKED_FROM:
             return kinds, severities
-        second = self._danger(text, before)
-        both = FIRST_WEIGHT * _log_odds(first) + (1 - FIRST_WEIGHT) * _log_odds(second)
-        return kinds / (1 + exp(-both)) / first, severities
+        others, others_severities = self._second.read(text)
+        second = float(others.sum())
+        both = (1 - SECOND_WEIGHT) * _log_odds(first) + SECOND_WEIGHT * _log_odds(second)
+        told = kinds / first + others / max(second, LEAST)
+        result: Array = (told / told.sum() / (1 + exp(-both))).astype(np.float32)
+        return result, np.mean([severities, others_severities], axis=0, dtype=np.float32)
 
 
 def _log_odds(probability: float) -> float:

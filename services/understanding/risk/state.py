@@ -45,9 +45,11 @@ def heeded(found: Risk | None, text: str, earlier: Sequence[Earlier]) -> Heeded 
     if found and not (severity and last and found.severity < severity):
         return Heeded(found, is_new=True)
     if last and severity:
-        carried = Heeded(Risk(last.kind, severity, 1.0, Source.EARLIER), is_new=False)
+        # Nobody is asked whether there is a danger who has just told of one.
+        if not found or (severity is Severity.HIGH and not found.is_sure):
+            return Heeded(Risk(last.kind, severity, 1.0, Source.EARLIER), is_new=False)
         # A weaker sign after a stronger one is the same risk, not a lesser one.
-        return Heeded(Risk(found.kind, severity, found.confidence, found.source), is_new=True) if found else carried
+        return Heeded(Risk(found.kind, severity, found.confidence, found.source), is_new=True)
     return None
 
 

@@ -1,8 +1,8 @@
 """Train the adapter of the voter on all-mpnet-base-v2, `services/mllm/backends/mpnet.npz`.
 
 Its head has the labels of the emotion wheel. It learns from the messages with a label of `tone_messages`, and from what
-the other voters of text learn from; its lower layers are those of the topic reader. Needs `torch`, `transformers` and
-`onnx`:
+the other voters of text learn from; its lower layers are those of the reader of messages. Needs `torch`,
+`transformers` and `onnx`:
 
     python -m services.understanding.training.feeling_adapter .models --hold 12
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import emotions
 from perception.mpnet import joined
-from services.understanding.topics.reader import ADAPTER
+from services.understanding.reader import ADAPTER
 from services.understanding.training import tone_messages
 from services.understanding.training.adapter import Classifier, below, load, logits_of, material, options, save, train
 from services.understanding.training.risk_messages import SENTENCES

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.understanding.risk.domain import Kind
-from services.understanding.topics import store as topics
-from services.understanding.topics.reader import DANGER
-from services.understanding.training import tone_messages
+from services.understanding.tones import store
 
 FOLDER = Path(__file__).with_suffix("")
 SENTENCES = Path(__file__).parents[2] / "mllm"
@@ -48,42 +46,15 @@ def read(folder: Path = FOLDER) -> list[Labelled]:
     return found
 
 
-NEAR_A_RISK = frozenset(
-    {
-        "worthless",
-        "empty",
-        "partner_belittles",
-        "followed",
-        "diagnosis",
-        "pretend",
-        "craving",
-        "bullied",
-        "child_lost",
-        "injury",
-        "sibling_worry",
-        "not_believed",
-        "doctor_ignores",
-        "cold",
-        "child_ill",
-        "parent_returned",
-        "body_image",
-    }
-)
-"""Topics of which some messages may well be a risk, which are therefore not taught as none."""
-
-
 def ordinary() -> list[Labelled]:
     """Return what users and the avatar say in this project's other training sets, nine tenths of it, as no risk."""
     sets = tomllib.loads((SENTENCES / "training" / "sentences.toml").read_text("utf-8")).values()
-    store = tomllib.loads((SENTENCES / "exemplars.toml").read_text("utf-8"))
-    groups = [group for group in store.values() if isinstance(group, dict)]
+    examples = tomllib.loads((SENTENCES / "exemplars.toml").read_text("utf-8"))
+    groups = [group for group in examples.values() if isinstance(group, dict)]
     texts = [text for texts in sets for text in texts][::2]
     texts += [reply for group in groups for _, reply in group.get("pairs", ())]
     texts += [reply for group in groups for reply in group.get("general", ())]
-    texts += [text for topic in topics.read() if topic.name not in NEAR_A_RISK for text in topic.messages]
-    texts += [reply for topic in topics.read() for reply in topic.replies]
-    texts += [reply for tone in topics.read_tones() for reply in tone.replies]
-    texts += [message.text for message in tone_messages.read() if DANGER not in message.tones]
+    texts += [reply for tone in store.read() for reply in tone.replies]
     return [Labelled(text, "none", "everyday", "") for number, text in enumerate(texts) if number % 10]
 
 

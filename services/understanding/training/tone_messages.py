@@ -1,15 +1,15 @@
-"""Messages with their topic, the tones that fit them, and their emotion, in conversations; see `tone_messages/`.
+"""Messages with the risk they speak of, the tones that fit them, and their emotion, in conversations.
 
-A line is `topic<TAB>tones<TAB>label<TAB>message`; `-` is the topic of a message that every stored reply of a topic
-would not fit, `?` a topic or label that nobody told. Of a tone that is named every reply fits; the best one stands
-first. In files called `talks_*` an empty line ends a conversation, and a message is labelled as it is meant in it.
+They lie in `tone_messages/`. A line is `risk<TAB>tones<TAB>label<TAB>message`. The risk is its kind, `-` for none; of a
+tone that is named every reply fits, the best one stands first; `?` is a risk or label that nobody told. In files called
+`talks_*` an empty line ends a conversation, and a message is labelled as it is meant in it.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).with_suffix("")
-NO_TOPIC, UNTOLD = "-", "?"
+NO_RISK, UNTOLD = "-", "?"
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,14 @@ class Toned:
     Attributes:
         text: The message.
         before: What the user said before it in the conversation.
-        topic: Name of its topic; `NO_TOPIC` for none, `UNTOLD` where it is not known.
+        risk: Kind of its risk; `NO_RISK` for none, `UNTOLD` where it is not known.
         tones: Names of the tones that fit, the best first.
         label: Label of the emotion wheel; `UNTOLD` where it is not known.
     """
 
     text: str
     before: tuple[str, ...]
-    topic: str
+    risk: str
     tones: tuple[str, ...]
     label: str
 
@@ -46,9 +46,9 @@ def read(folder: Path = FOLDER) -> list[Toned]:
                 continue
             fields = line.split("\t")
             if len(fields) != 4:
-                raise ValueError(f"{path.name}, line {number}: {line!r} needs topic, tones, label and message")
-            topic, tones, label, text = fields
-            found.append(Toned(text, tuple(earlier), topic, tuple(tones.split()), label))
+                raise ValueError(f"{path.name}, line {number}: {line!r} needs risk, tones, label and message")
+            risk, tones, label, text = fields
+            found.append(Toned(text, tuple(earlier), risk, tuple(tones.split()), label))
             if path.name.startswith("talks"):
                 earlier.append(text)
     return found

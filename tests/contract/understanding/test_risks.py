@@ -11,6 +11,7 @@ from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.common.errors import BackendFailed
 from services.mllm.domain import MemoryUse, ReplyRecord
 from services.understanding.replying import INSTEAD
+from services.understanding.risk.care import Care
 from services.understanding.risk.domain import Kind, Severity
 from services.understanding.risk.lines import HelpLines
 from tests.deployment import Cast
@@ -150,6 +151,25 @@ async def test_a_risk_is_answered_with_care_and_no_writer_is_asked(stub: "Stub",
     assert (record.degraded, cast.lead.orders) == ("risk", [])
     follow, _ = await write(stub, order("ok", risk=risk(source=common.RISK_SOURCE_EARLIER)))
     assert follow != sentences
+
+
+@pytest.mark.parametrize(
+    ("severity", "is_asked"), [(common.RISK_SEVERITY_LOW, True), (common.RISK_SEVERITY_MEDIUM, False)]
+)
+async def test_one_voter_alone_is_a_doubt_and_two_that_agree_are_none(
+    stub: "Stub", severity: common.RiskSeverity, is_asked: bool
+) -> None:
+    told = risk(severity, common.RISK_SOURCE_VOTER)
+    told.confidence = 0.4
+    sentences, _ = await write(stub, order("Hm.", risk=told, risk_is_new=True))
+    asking = [reply for name, reply in Care(HelpLines()).all().items() if name.startswith("unsure")]
+    assert any(sentences[0] in reply for reply in asking) == is_asked
+
+
+async def test_who_asks_for_a_help_line_is_told_it_and_no_writer_is_asked(stub: "Stub", cast: Cast) -> None:
+    sentences, record = await write(stub, order("Tell me the number of a crisis line."))
+    assert "crisis line in your country" in " ".join(sentences)
+    assert (record.degraded, cast.lead.orders) == ("help_line", [])
 
 
 async def test_a_fading_risk_is_left_to_the_writer(stub: "Stub", cast: Cast) -> None:

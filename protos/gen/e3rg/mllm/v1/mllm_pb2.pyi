@@ -197,7 +197,7 @@ class Example(_message.Message):
     def __init__(self, user_text: _Optional[str] = ..., user_emotion: _Optional[str] = ..., reply_text: _Optional[str] = ..., similarity: _Optional[float] = ...) -> None: ...
 
 class WriteReplyRequest(_message.Message):
-    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed", "memories", "examples", "act", "replies", "reflections", "may_restate")
+    __slots__ = ("text", "history", "user_emotion", "reply_emotion", "profile", "seed", "memories", "examples", "act", "replies", "may_restate")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     USER_EMOTION_FIELD_NUMBER: _ClassVar[int]
@@ -208,7 +208,6 @@ class WriteReplyRequest(_message.Message):
     EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     ACT_FIELD_NUMBER: _ClassVar[int]
     REPLIES_FIELD_NUMBER: _ClassVar[int]
-    REFLECTIONS_FIELD_NUMBER: _ClassVar[int]
     MAY_RESTATE_FIELD_NUMBER: _ClassVar[int]
     text: str
     history: _containers.RepeatedCompositeFieldContainer[_common_pb2.Utterance]
@@ -220,9 +219,8 @@ class WriteReplyRequest(_message.Message):
     examples: _containers.RepeatedCompositeFieldContainer[Example]
     act: Act
     replies: _containers.RepeatedScalarFieldContainer[str]
-    reflections: _containers.RepeatedScalarFieldContainer[str]
     may_restate: bool
-    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ..., act: _Optional[_Union[Act, str]] = ..., replies: _Optional[_Iterable[str]] = ..., reflections: _Optional[_Iterable[str]] = ..., may_restate: bool = ...) -> None: ...
+    def __init__(self, text: _Optional[str] = ..., history: _Optional[_Iterable[_Union[_common_pb2.Utterance, _Mapping]]] = ..., user_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., reply_emotion: _Optional[_Union[_common_pb2.Emotion, _Mapping]] = ..., profile: _Optional[_Union[_common_pb2.Profile, _Mapping]] = ..., seed: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., examples: _Optional[_Iterable[_Union[Example, _Mapping]]] = ..., act: _Optional[_Union[Act, str]] = ..., replies: _Optional[_Iterable[str]] = ..., may_restate: bool = ...) -> None: ...
 
 class MemoryUse(_message.Message):
     __slots__ = ("sentence", "read", "unused")
@@ -235,7 +233,7 @@ class MemoryUse(_message.Message):
     def __init__(self, sentence: _Optional[str] = ..., read: bool = ..., unused: _Optional[str] = ...) -> None: ...
 
 class ReplyRecord(_message.Message):
-    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories", "examples_used", "card", "act", "topic", "tone")
+    __slots__ = ("degraded", "candidates", "rejected", "retries", "history_dropped", "memories", "examples_used", "card", "act", "tone")
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
@@ -245,7 +243,6 @@ class ReplyRecord(_message.Message):
     EXAMPLES_USED_FIELD_NUMBER: _ClassVar[int]
     CARD_FIELD_NUMBER: _ClassVar[int]
     ACT_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
     TONE_FIELD_NUMBER: _ClassVar[int]
     degraded: str
     candidates: int
@@ -256,9 +253,8 @@ class ReplyRecord(_message.Message):
     examples_used: int
     card: _common_pb2.ModelCard
     act: Act
-    topic: str
     tone: str
-    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., act: _Optional[_Union[Act, str]] = ..., topic: _Optional[str] = ..., tone: _Optional[str] = ...) -> None: ...
+    def __init__(self, degraded: _Optional[str] = ..., candidates: _Optional[int] = ..., rejected: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., history_dropped: _Optional[int] = ..., memories: _Optional[_Iterable[_Union[MemoryUse, _Mapping]]] = ..., examples_used: _Optional[int] = ..., card: _Optional[_Union[_common_pb2.ModelCard, _Mapping]] = ..., act: _Optional[_Union[Act, str]] = ..., tone: _Optional[str] = ...) -> None: ...
 
 class WriteReplyResponse(_message.Message):
     __slots__ = ("sentence", "record", "card")

@@ -1,0 +1,274 @@
+"""Tones: the store is whole, the real reader finds what was not taught, no fitting reply is said again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import emotions
+from perception.mpnet import SEPARATOR, Encoder, joined, message_start
+from services.understanding.reader import ADAPTER, MessageReader, Reading, weighed
+from services.understanding.risk.domain import Kind
+from services.understanding.risk.screen import RiskScreen
+from services.understanding.risk.spoken import unspeakable
+from services.understanding.tones import store
+from services.understanding.tones.replies import DECLINING, LISTENING, SENTENCE_END, fitting
+from services.understanding.tones.store import Act, Valence
+from services.understanding.training import tone_messages
+from tests.support.risk import ToldReader
+from tests.support.tones import TONES, reading
+
+WORDS_MAX = 26
+REPLIES_MIN = 2
+
+
+@pytest.fixture(scope="module")
+def reader() -> MessageReader:
+    return MessageReader(Path(".models"), store.read())
+
+
+def test_every_tone_has_a_name_of_its_own_and_replies_that_a_voice_can_say() -> None:
+    assert len(TONES) == len(store.read())
+    for name, tone in TONES.items():
+        assert len(set(tone.replies)) == len(tone.replies) >= REPLIES_MIN, name
+        for sentence in (sentence for reply in tone.replies for sentence in SENTENCE_END.split(reply)):
+            assert sentence[-1] in ".!?", sentence
+            assert len(sentence.split()) <= WORDS_MAX, sentence
+
+
+def test_no_stored_reply_is_one_that_the_panel_withholds() -> None:
+    screen = RiskScreen(ToldReader())
+    assert not [reply for tone in TONES.values() for reply in tone.replies if unspeakable(reply, screen)]
+
+
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        ("How high is Mount Fuji?", Act.FACT),
+        ("Please wake me at half past six.", Act.FAVOUR),
+        ("Do you think I should write to him first?", Act.ADVICE),
+        ("Hey Anna, good evening!", Act.SMALLTALK),
+        ("Are you a computer or a woman?", Act.ABOUT),
+        ("No, you got me totally wrong there.", Act.COMPLAINT),
+        ("Thanks so much, that was good to hear.", Act.THANKS),
+        ("I'm going to sleep now, good night.", Act.GOODBYE),
+        ("My uncle broke his hip in the bathtub.", Act.TELLING),
+    ],
+)
+def test_acts_are_read_from_messages_that_were_not_taught(reader: MessageReader, text: str, act: Act) -> None:
+    assert reader.read(text).act is act
+
+
+def test_what_goes_on_with_what_was_told_is_an_answer(reader: MessageReader) -> None:
+    assert reader.read("Since March, I think.", "My back hurts all the time.").act is Act.ANSWER
+
+
+@pytest.mark.parametrize(
+    ("text", "valence"),
+    [
+        ("My kitten has stopped drinking and lies in a corner.", Valence.BAD),
+        ("The vet says that our old dog is healthy again!", Valence.GOOD),
+        ("I failed the bar exam by two points.", Valence.BAD),
+        ("I passed the bar exam on my first try.", Valence.GOOD),
+        ("My little sister was born last night, four kilos!", Valence.GOOD),
+    ],
+)
+def test_no_reply_is_to_the_opposite_of_what_is_felt(reader: MessageReader, text: str, valence: Valence) -> None:
+    """The panel's vote stands in where the reader errs and is not sure."""
+    read = reader.read(text)
+    felt = emotions.load().label("sad" if valence is Valence.BAD else "happy")
+    assert fitting(read, felt, text, [], 0)[0].valence in {valence, Valence.ANY}
+
+
+def test_a_short_message_is_read_with_what_was_said_before(reader: MessageReader) -> None:
+    alone = reader.read("She taught me the accordion.")
+    after = reader.read("She taught me the accordion.", "My grandmother died on Friday.")
+    assert (alone.heard[0].tone.name, after.heard[0].tone.name) == ("love", "loss")
+
+
+def test_what_was_said_before_tells_a_danger_from_what_only_sounds_like_one(reader: MessageReader) -> None:
+    def danger(text: str, before: str = "") -> float:
+        return float(reader.risk(text, before)[0].sum())
+
+    train = "The train line is at the end of our road."
+    assert danger(train) < 0.4 < danger(train, "I don't sleep. I lie there working out how I'd do it.")
+    dead = "I'm so dead."
+    assert danger(dead, "I forgot our anniversary again, she'll be furious lol") < 0.4
+
+
+@pytest.mark.parametrize("mark", ["/s", "/sarcasm", "#irony", "\u2e2e"])
+def test_a_message_that_is_marked_as_irony_is_taken_for_it(reader: MessageReader, mark: str) -> None:
+    read = reader.read(f"What a wonderful surprise, the boss wants me in on Sunday {mark}")
+    assert read.heard[0].tone.name == "irony"
+    assert reader.read("We stood at the bus/s").heard[0].tone.name != "irony"
+
+
+def test_thanks_are_thanks_whatever_was_said_before(reader: MessageReader) -> None:
+    assert reader.read("Thank you.", "My grandmother died on Friday.").act is Act.THANKS
+
+
+def test_a_head_that_was_taught_other_tones_is_refused() -> None:
+    others = [replace(TONES["loss"], name="other"), *store.read()[1:]]
+    with pytest.raises(ValueError, match="taught other tones"):
+        MessageReader(Path(".models"), others)
+
+
+def test_every_message_with_a_tone_is_labelled_by_what_there_is() -> None:
+    messages, untold = tone_messages.read(), tone_messages.UNTOLD
+    assert {tone for one in messages for tone in one.tones} == set(TONES) - {LISTENING, DECLINING}
+    assert {one.risk for one in messages} == {*Kind, tone_messages.NO_RISK, untold}
+    assert {one.label for one in messages} == {*emotions.load().labels, untold}
+
+
+def taken_up(read: Reading, felt: str = "neutral", said: tuple[str, ...] = ()) -> str:
+    """Return the name of the tone that is taken up; all replies offered are its own."""
+    tone, replies = fitting(read, emotions.load().label(felt), "Hm.", said, 0)
+    assert replies
+    assert set(replies) <= set(tone.replies)
+    return tone.name
+
+
+def test_a_reply_takes_up_the_tone_that_fits_best() -> None:
+    assert taken_up(reading("worry", "bad")) == "worry"
+
+
+def test_a_tone_that_the_panel_denies_must_be_likelier() -> None:
+    assert taken_up(reading("worry", fit=0.95), "joyful") == "worry"
+    assert taken_up(reading("worry", fit=0.85), "sad") == "worry"
+    assert taken_up(reading("worry", fit=0.85), "joyful") == LISTENING
+    assert taken_up(reading("joy", fit=0.85), "sad") == LISTENING
+
+
+def test_where_no_tone_is_likely_to_fit_a_reply_lets_the_user_go_on() -> None:
+    assert taken_up(reading("worry", fit=0.7), "sad") == LISTENING
+    assert taken_up(reading("bad", fit=0.7), "sad") == "bad"
+    assert taken_up(reading("favour", fit=0.65)) == "favour"
+    assert taken_up(reading("bad", "favour", fit=0.55)) == LISTENING
+
+
+def test_a_tone_of_which_all_was_said_gives_way_to_the_next() -> None:
+    assert taken_up(reading("worry", "bad"), said=TONES["worry"].replies) == "bad"
+
+
+def test_no_sentence_is_said_again_while_another_tone_has_a_new_one() -> None:
+    openings = tuple(SENTENCE_END.split(reply)[0] for reply in TONES["worry"].replies)
+    assert taken_up(reading("worry", "bad"), said=openings) == "bad"
+
+
+def test_where_all_was_said_something_is_still_said() -> None:
+    read = reading("worry")
+    assert taken_up(read, said=TONES["worry"].replies) == LISTENING
+    assert taken_up(read, said=(*TONES["worry"].replies, *TONES[LISTENING].replies)) == "any"
+    assert taken_up(read, said=tuple(reply for tone in TONES.values() for reply in tone.replies)) == LISTENING
+
+
+def test_whether_somebody_is_safe_is_asked_only_where_it_is_likely_to_fit() -> None:
+    assert taken_up(reading("bad", "danger", fit=0.75)) == "danger"
+    assert taken_up(reading("danger", fit=0.45)) == LISTENING
+
+
+@pytest.mark.parametrize(
+    ("text", "tone"),
+    [
+        ("I don't really want to talk about it.", DECLINING),
+        ("Never mind.", DECLINING),
+        ("I don't want to talk.", DECLINING),
+        ("No.", LISTENING),
+        ("Can we talk about something else?", DECLINING),
+        ("My sister does not want to talk to me.", LISTENING),
+        ("Leave it to my brother to be late.", LISTENING),
+        ("I told him that I don't know.", LISTENING),
+        ("No, she went home after that and called her mother.", LISTENING),
+        ("Do you know football?", "about"),
+    ],
+)
+def test_no_reply_presses_for_more_where_nothing_is_told(text: str, tone: str) -> None:
+    read = reading("bad", "about", fit=0.3)
+    assert fitting(read, emotions.load().label("neutral"), text, [], 0)[0].name == tone
+
+
+@pytest.mark.parametrize("sad", ["bad", "danger"])
+def test_nothing_glad_is_said_where_a_sad_reply_is_likely_to_fit_too(sad: str) -> None:
+    assert taken_up(reading("funny", sad, fit=0.9)) not in {"funny", "good"}
+    assert taken_up(reading("funny", fit=0.9)) == "funny"
+
+
+def test_another_message_of_a_tone_may_get_another_reply() -> None:
+    felt = emotions.load().label("sad")
+    texts = ("My cat died.", "He is gone.", "Gran died.")
+    first = {fitting(reading("loss"), felt, text, [], seed=0)[1][0] for text in texts}
+    assert len(first) > 1
+
+
+def test_a_message_is_joined_to_the_one_before_unless_it_is_long() -> None:
+    assert joined("Yes.", "") == "Yes."
+    assert joined("Yes.", "Is it?") == f"Is it? {SEPARATOR} Yes."
+    page = "word " * 40
+    assert joined(page, "Is it?") == page
+    assert len(joined("Yes.", page + "last").split()) == 42
+
+
+@pytest.mark.parametrize(
+    ("ids", "start"),
+    [
+        ([0, 11, 12, 2], 0),
+        ([0, 11, 12, 2, 2, 13, 2], 5),
+        ([0, 2, 2, 13, 2], 3),
+        ([0, 11, 2, 2, 2], 4),
+        ([0, 2], 0),
+    ],
+    ids=["alone", "behind something", "behind nothing", "an empty one", "nothing"],
+)
+def test_of_a_message_behind_what_was_said_before_its_own_tokens_count(ids: list[int], start: int) -> None:
+    assert message_start(ids) == start
+
+
+def test_of_a_message_the_head_reads_the_mean_of_its_own_states() -> None:
+    encoder = Encoder(Path(".models"), ADAPTER)
+    text = joined("She taught me the accordion.", "My grandmother died on Friday.")
+    ids = encoder.ids(text)
+    own = encoder.run(ids)[message_start(ids) :].mean(axis=0)
+    with np.load(ADAPTER) as trained:
+        wanted = trained["head.weight"].astype(np.float32) @ own + trained["head.bias"].astype(np.float32)
+    assert np.allclose(encoder.read(text), [wanted], atol=1e-3)
+
+
+def test_no_message_forges_what_was_said_before_it() -> None:
+    assert joined("To die. </s></s> Nice weather.", "<s>Hm") == f"Hm {SEPARATOR} To die.    Nice weather."
+
+
+def test_of_a_window_that_ends_before_the_message_nothing_is_read(reader: MessageReader) -> None:
+    before = "Donaudampfschifffahrtsgesellschaftskapitaen " * 39
+    told = [reader.read(text, before).heard[0].tone.name for text in ("Thank you, goodbye!", "Will it rain on Sunday?")]
+    assert told[0] != told[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("== low telling bad\n> Oh.\n", "lacks the tones of the valences any, bad, good"),
+        ("== low bad\n> Oh.\n", "'low bad'"),
+        ("== low telling bad\n", "'low telling bad' needs"),
+        ("> Oh.\n", "line 1"),
+    ],
+)
+def test_a_file_of_tones_that_is_not_whole_is_refused(tmp_path: Path, lines: str, problem: str) -> None:
+    (tmp_path / "tones.txt").write_text(lines, "utf-8")
+    with pytest.raises(ValueError, match=problem):
+        store.read(tmp_path / "tones.txt")
+
+
+def test_of_tones_that_fit_alike_the_more_particular_comes_first() -> None:
+    def order(best: dict[str, float], fit: dict[str, float]) -> list[str]:
+        told = [np.array([of.get(name, 0) for name in TONES], np.float32) for of in (best, fit)]
+        return [each.tone.name for each in weighed(store.read(), *told).heard[:2]]
+
+    assert order({"loss": 0.9, "bad": 0.1}, {"loss": 0.8, "bad": 0.85, "joy": 0.1}) == ["loss", "bad"]
+    assert order({"loss": 0.9, "bad": 0.1}, {"loss": 0.5, "bad": 0.9}) == ["bad", "loss"]
+
+
+def test_a_danger_is_heard_in_a_page_of_everyday_talk(reader: MessageReader) -> None:
+    page = "We cooked potatoes and watched the news, and the neighbour came by with a cake for the children. " * 8
+    danger = "He said that he will kill me tonight, I am locked in the bathroom. "
+    assert reader.risk(page)[0].sum() < 0.3 < reader.risk(page + danger + page)[0].sum()

@@ -36,8 +36,8 @@ class Bars:
         sentence: Of one sentence of several, read by itself.
     """
 
-    alone: float = 0.4
-    with_words: float = 0.35
+    alone: float = 0.5
+    with_words: float = 0.45
     sentence: float = 0.95
 
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from services.understanding.risk.screen import Array, Reader
 
-ASKED_FROM = 0.05
+ASKED_FROM = 0.1
 """Confidence of the first reader below which the second is not asked: it could not change what is done."""
-SECOND_WEIGHT = 0.2
-"""Of the second reader; the rest is the first's. Set with the bars, on messages that neither was taught."""
+SECOND_WEIGHT, SECOND_WEIGHT_BEHIND = 0.4, 0.15
+"""Of the second reader, and where it does not know what was said before; the rest is the first's. Set with the bars, on
+messages that neither was taught."""
 LEAST = 1e-3
 """No probability counts for less, nor its opposite."""
 
@@ -41,7 +42,8 @@ class SecondOpinion:
             return kinds, severities
         others, others_severities = self._second.read(text)
         second = float(others.sum())
-        both = (1 - SECOND_WEIGHT) * _log_odds(first) + SECOND_WEIGHT * _log_odds(second)
+        weight = SECOND_WEIGHT_BEHIND if before else SECOND_WEIGHT
+        both = (1 - weight) * _log_odds(first) + weight * _log_odds(second)
         told = kinds / first + others / max(second, LEAST)
         result: Array = (told / told.sum() / (1 + exp(-both))).astype(np.float32)
         return result, np.mean([severities, others_severities], axis=0, dtype=np.float32)

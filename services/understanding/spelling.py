@@ -14,6 +14,18 @@ BETTER = {
     "THUMBS DOWN SIGN": "thumbs down",
 }
 """Names of today for some of Unicode's first ones."""
+EMOTICONS = {
+    ":)": "smiling face",
+    ":D": "grinning face",
+    ";)": "winking face",
+    ":(": "sad face",
+    ":'(": "crying face",
+    ":/": "unsure face",
+    ":|": "neutral face",
+    "<3": "red heart",
+    "</3": "broken heart",
+}
+MARKS = {"?": "What?", "!": "Oh!"}
 SIGN_CATEGORIES = {"So"}
 APART = re.compile(r"\b(?:[^\W\d_][ .*-]){2,}[^\W\d_]\b")
 """A word told letter by letter: "k i l l"."""
@@ -27,11 +39,18 @@ SHORT_FORMS = (
 
 
 def spelled(text: str) -> str:
-    """Return the names of the signs of a text of emoji alone, as "angry face, broken heart"; else the text itself."""
-    if any(letter.isalnum() for letter in text):
+    """Return the names of the signs of a text of signs alone, as "angry face, broken heart"; else the text itself.
+
+    Marks and figures alone become the words that somebody would say: "..." is "Hm.", "31" is "It's 31".
+    """
+    if face := EMOTICONS.get("".join(text.split()).replace("-", "")):
+        return face
+    if any(letter.isalpha() for letter in text) or not text.strip():
         return text
+    if any(letter.isdigit() for letter in text):
+        return f"It's {text.strip()}"
     names = list(dict.fromkeys(_names(text)))[:SIGNS_MAX]
-    return ", ".join(names) or text
+    return ", ".join(names) or next((word for mark, word in MARKS.items() if mark in text), "Hm.")
 
 
 def readable(text: str) -> str:

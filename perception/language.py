@@ -49,6 +49,7 @@ class LanguageReader:
 
     def language_of(self, text: str) -> str:
         """Returns the language of `text`, or an empty string when it is not sure."""
+        text = " ".join(dict.fromkeys(text.split()))  # Who says one word again and again says no more by that.
         letters = [one for one in text if one.isalpha()]
         is_wide = bool(letters) and sum(_script(one) in ALPHABETIC for one in letters) * 2 < len(letters)
         if len(letters) < (WIDE_LETTERS_MIN if is_wide else LETTERS_MIN):

@@ -35,6 +35,7 @@ def test_a_reply_is_in_its_language(language: str) -> None:
         "lol ok",
         "omg omg omg i got in",
         "blah blah",
+        "blah blah blah",
         "my baby girl",
         "naïve café",
         "Bonjour!",

@@ -29,6 +29,10 @@ from services.mllm.reply.second_person import clause, topic
         # A time that counts from then is left out at either end.
         ("Today my cat Minka ran away.", "your cat Minka ran away"),
         ("I lost my job last week.", "you lost your job"),
+        # Apostrophes are put back.
+        ("im getting married in May", "you were getting married in May"),
+        ("ive got a new job", "you had a new job"),
+        ("my sister doesnt like my boss", "your sister didn't like your boss"),
     ],
 )
 def test_a_plain_statement_is_told_in_the_second_person_and_the_past(said: str, told: str) -> None:

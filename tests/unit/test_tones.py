@@ -13,7 +13,7 @@ from services.understanding.risk.domain import Kind
 from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.tones import store
-from services.understanding.tones.replies import DECLINING, LISTENING, SENTENCE_END, fitting
+from services.understanding.tones.replies import DECLINING, LISTENING, NODDING, SENTENCE_END, fitting
 from services.understanding.tones.store import Act, Valence
 from services.understanding.training import tone_messages
 from tests.support.risk import ToldReader
@@ -116,14 +116,14 @@ def test_a_head_that_was_taught_other_tones_is_refused() -> None:
 
 def test_every_message_with_a_tone_is_labelled_by_what_there_is() -> None:
     messages, untold = tone_messages.read(), tone_messages.UNTOLD
-    assert {tone for one in messages for tone in one.tones} == set(TONES) - {LISTENING, DECLINING}
+    assert {tone for one in messages for tone in one.tones} == set(TONES) - {LISTENING, DECLINING, NODDING}
     assert {one.risk for one in messages} == {*Kind, tone_messages.NO_RISK, untold}
     assert {one.label for one in messages} == {*emotions.load().labels, untold}
 
 
 def taken_up(read: Reading, felt: str = "neutral", said: tuple[str, ...] = ()) -> str:
     """Return the name of the tone that is taken up; all replies offered are its own."""
-    tone, replies = fitting(read, emotions.load().label(felt), "Hm.", said, 0)
+    tone, replies = fitting(read, emotions.load().label(felt), "It went on like that.", said, 0)
     assert replies
     assert set(replies) <= set(tone.replies)
     return tone.name
@@ -143,7 +143,7 @@ def test_a_tone_that_the_panel_denies_must_be_likelier() -> None:
 def test_where_no_tone_is_likely_to_fit_a_reply_lets_the_user_go_on() -> None:
     assert taken_up(reading("worry", fit=0.7), "sad") == LISTENING
     assert taken_up(reading("bad", fit=0.7), "sad") == "bad"
-    assert taken_up(reading("favour", fit=0.65)) == "favour"
+    assert taken_up(reading("favour", fit=0.75)) == "favour"
     assert taken_up(reading("bad", "favour", fit=0.55)) == LISTENING
 
 
@@ -164,8 +164,8 @@ def test_where_all_was_said_something_is_still_said() -> None:
 
 
 def test_whether_somebody_is_safe_is_asked_only_where_it_is_likely_to_fit() -> None:
-    assert taken_up(reading("bad", "danger", fit=0.75)) == "danger"
-    assert taken_up(reading("danger", fit=0.45)) == LISTENING
+    assert taken_up(reading("bad", "danger", fit=0.85)) == "danger"
+    assert taken_up(reading("danger", fit=0.75)) == LISTENING
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,12 @@ def test_whether_somebody_is_safe_is_asked_only_where_it_is_likely_to_fit() -> N
         ("I don't really want to talk about it.", DECLINING),
         ("Never mind.", DECLINING),
         ("I don't want to talk.", DECLINING),
-        ("No.", LISTENING),
+        ("No.", NODDING),
+        ("ok fine", NODDING),
+        ("I suppose so.", NODDING),
+        ("stop asking me things", DECLINING),
+        ("why are you asking", LISTENING),
+        ("ok but he never came back", LISTENING),
         ("Can we talk about something else?", DECLINING),
         ("My sister does not want to talk to me.", LISTENING),
         ("Leave it to my brother to be late.", LISTENING),

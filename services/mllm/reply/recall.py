@@ -22,6 +22,13 @@ ELSEWHERE_SIMILARITY_MIN = 0.6
 ASKED_SIMILARITY_MIN = 0.35
 """To something said in this conversation, when the user asks the avatar, as they do when they ask what it remembers: a
 question is less like what it asks for than talk about the same is."""
+NOTHING_TOLD = frozenset({Act.ABOUT, Act.ANSWER, Act.COMPLAINT, Act.SMALLTALK, Act.THANKS, Act.GOODBYE})
+ASKS_MEMORY = re.compile(
+    r"\b(?:remember|recall|forg[eo]t|told you|tell you|mention(?:ed)?"
+    r"|do you (?:still )?know (?:my|what|who|how|when|where))\b",
+    re.IGNORECASE,
+)
+"""Of messages that tell nothing new only one that asks for what was told is answered with it."""
 SAME_SIMILARITY = 0.9
 JUST_SAID_UTTERANCES = 2
 """The user still has these in their ears."""
@@ -96,6 +103,8 @@ class Recall:
         history = request.message.history
         in_ears = [one.text for one in history[-JUST_SAID_UTTERANCES:]]
         avatar = [one.text for one in history if one.speaker == "avatar"]
+        if request.act in NOTHING_TOLD and not ASKS_MEMORY.search(request.message.text):
+            yield "the message tells nothing that it belongs to"
         if memory.text in (*in_ears, request.message.text) or memory.turns_ago == 1:
             yield "was said just now"
         here = ASKED_SIMILARITY_MIN if request.act is Act.ABOUT else SIMILARITY_MIN

@@ -20,7 +20,7 @@ HELPERS = {"is", "are", "was", "were", "has", "have", "had", "will", "can", "do"
 SORE = re.compile(
     r"\b(fail\w*|los[et]|losing|miss\w*|bro?ke\w*|wrong|never|no|not|nobody|nothing|none|without|reject\w*|refus\w*"
     r"|turned down|laugh\w*|cry|cried|hurt\w*|alone|lonely|ugly|fat|old|worthless|asham\w*|embarrass\w*|sex|naked|drunk"
-    r"|pregnan\w*|debt\w*|owe[sd]?|fired|dump\w*|only|still|even)\b|n't\b",
+    r"|thank god|lol|lmao|omg|haha\w*|pregnan\w*|debt\w*|owe[sd]?|fired|dump\w*|only|still|even)\b|n't\b",
     re.IGNORECASE,
 )
 """Nobody likes to be told back what is sore, and "only" and "still" change their meaning when another says them."""

@@ -12,6 +12,9 @@ from services.mllm.reply.gate import words
 
 CLAUSE_WORDS_MIN, CLAUSE_WORDS_MAX = 3, 14
 TOPIC_WORDS_MAX = 3
+_LOST = re.compile(r"\b([Ii])(m|ve)\b")
+_LOST_NOT = re.compile(r"\b(ca|do|does|did|is|are|was|were|has|have|had|could|would|should)nt\b", re.IGNORECASE)
+"""Apostrophes that people leave out."""
 SUBJECT_WORDS_MAX = 6
 """The verb must stand within so many words of a subject that is no pronoun."""
 
@@ -77,7 +80,8 @@ def topic(sentence: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.replace("\u2019", "'").split())
+    text = " ".join(text.replace("\u2019", "'").split())
+    return _LOST_NOT.sub(r"\1n't", _LOST.sub(r"\1'\2", text))
 
 
 def _means_stranger(said: str) -> bool:

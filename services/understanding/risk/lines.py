@@ -15,6 +15,8 @@ ANYWHERE_LINES = {
 """Words that hold where no number is known."""
 KEYS = frozenset({"emergency", "line", *Kind})
 COUNTRY = re.compile(r"[A-Z]{2}")
+BEGINNING = re.compile(r"(?:^|[.!?] )[a-z]")
+"""Of a sentence, where the words that hold everywhere may stand."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class HelpLines:
         emergency = table.get("emergency", words["emergency"])
         line = table.get(kind) or table.get("line") or words["line"]
         filled = (sentence.format(emergency=emergency, line=line) for sentence in reply)
-        return tuple(sentence[0].upper() + sentence[1:] for sentence in filled)
+        return tuple(BEGINNING.sub(lambda found: found[0].upper(), sentence) for sentence in filled)
 
 
 def check_table(countries: Mapping[str, Mapping[str, str]], default: str) -> None:

@@ -7,13 +7,20 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from services.understanding.risk.domain import Kind, Risk, Severity, Source
+from services.understanding.risk.domain import SURE, Kind, Risk, Severity, Source
 from services.understanding.risk.words import RiskWords
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SENTENCE_WORDS_MIN = 3
 SENTENCE_TRUST = 0.75
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
+
+LIFELESS = re.compile(
+    r"\b(?:won'?t|will not|can'?t|cannot|doesn'?t|isn'?t|not) (?:wak(?:e|ing)|breath(?:e|ing))\b"
+    r"|\bstopped breathing\b|\bunconscious\b|\bturn(?:ing|ed) blue\b",
+    re.IGNORECASE,
+)
+"""Of a risk, whatever its kind: somebody's life hangs on the next minutes."""
 
 Array = NDArray[np.float32]
 KINDS = tuple(Kind)
@@ -79,6 +86,8 @@ class RiskScreen:
         if confidence < bar:
             return None
         confidence *= trust
+        if LIFELESS.search(text.replace("\u2019", "'")):
+            return Risk(Kind.MEDICAL, Severity.HIGH, max(confidence, SURE), Source.CLASSIFIER)
         kind = KINDS[int(kinds.argmax())]
         risk = Risk(kind, Severity(int(severities.argmax()) + 1), min(confidence, 1.0), Source.CLASSIFIER)
         return risk if risk.is_sure else replace(risk, severity=Severity.LOW)

@@ -9,7 +9,7 @@ from services.understanding.reader import DANGER, Heard, Reading
 from services.understanding.tones.store import Act, Tone, Valence
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-FITS, FITS_AGAINST, FITS_BROADLY, FITS_ACT, FITS_DANGER = 0.8, 0.9, 0.6, 0.6, 0.5
+FITS, FITS_AGAINST, FITS_BROADLY, FITS_ACT, FITS_DANGER = 0.8, 0.9, 0.6, 0.7, 0.8
 """Probability from which the replies of a tone are said, those of one whose valence the panel's vote denies, those that
 hardly name more than good or bad, those that answer more than something told, and those that ask whether somebody is
 safe, where the risk screen found nothing. Readers found 92 % of plain invitations to go on sayable, whatever was said:
@@ -20,19 +20,28 @@ BROAD = frozenset({"good", "bad", "any", "detail_good", "detail_bad", "detail_an
 CLOUDED = 0.25
 """Probability that the replies of a sad tone, or of danger, fit from which no glad one is said: gravity is odd,
 cheer in sorrow hurts."""
-LISTENING, DECLINING = "listening", "declining"
-"""Tones: one that names no feeling and lets the user go on, and one for who does not want to."""
+LISTENING, DECLINING, NODDING = "listening", "declining", "nodding"
+"""Tones: one that names no feeling and lets the user go on, one for who does not want to, and one for who says "ok"."""
 DECLINED = re.compile(
     r"^(?:please )?(?:never ?mind|forget it|drop it|leave it|leave me alone|stop(?: it| that| asking)?|i'?d rather not)"
     r"(?: please| now)?\W*$"
-    r"|\b(?:stop asking|(?:don'?t|do not) ask) (?:me )?(?:so many|any ?thing|any|more|questions|that)\b"
+    r"|\b(?:stop asking|(?:don'?t|do not) ask) (?:me )?(?:so many|any ?thing|any|more|questions|things|stuff|that)\b"
     r"|\bi (?:really )?(?:don'?t|do not|would rather not|'d rather not) (?:really )?(?:want to |wanna |like to )?"
     r"(?:talk(?: about (?:it|that|this)| now| today)?\W*$|talk about (?:it|that|this)\b|say\b|go into\b)"
     r"|\btalk about (?:something|anything) else\b|\bnone of your business\b",
     re.IGNORECASE,
 )
 """Says that the user would rather not say more."""
+BARE = re.compile(
+    r"^(?:(?:ok(?:ay)?|k|h+m+|m+|mm-?hm+|no+|nope|nah|yes|yeah|yep|yup|whatever|fine|fair enough|i suppose(?: so| not)?"
+    r"|i guess(?: so| not)?|not (?:really|especially)|sure|maybe|perhaps|idk|i don'?t know|dunno|right|al(?:l )?right)"
+    r"\W*)+$",
+    re.IGNORECASE,
+)
+"""Says no more than yes, no or perhaps."""
 QUESTION_END = re.compile(r"\?\W*$")
+ASKED = 0.25
+"""Probability from which a question gets the answer of its likeliest tone, where none is likely enough."""
 GOOD, BAD = 0.3, -0.2
 """Valence of a label that feels good, or bad (`emotions.Label.valence`)."""
 OFFERED_MAX = 8
@@ -43,7 +52,7 @@ def fitting(reading: Reading, felt: Label, text: str, said: Sequence[str], seed:
 
     It is the best one that is likely to fit and has a reply that was not said; one that `felt`, what the panel decided
     on, denies must be likelier, and whether somebody is safe is asked before all else. Where none is, the reply lets
-    the user go on, or not; a question gets the answer that fits questions best.
+    the user go on, or not, or nods; a question gets the answer that fits questions best.
     """
     named = {each.tone.name: each.tone for each in reading.heard}
     is_clouded = _is_clouded(reading)
@@ -53,7 +62,9 @@ def fitting(reading: Reading, felt: Label, text: str, said: Sequence[str], seed:
     if DECLINED.search(plain):
         likely.append(named[DECLINING])
     elif QUESTION_END.search(plain):
-        likely += [each.tone for each in reading.heard if each.tone.act in ASKING][:1]
+        likely += [each.tone for each in reading.heard if each.tone.act in ASKING and each.fit >= ASKED][:1]
+    elif BARE.search(plain):
+        likely.append(named[NODDING])
     tones = [*likely, named[LISTENING], named[Valence.ANY]]
     heard = {sentence for earlier in said for sentence in SENTENCE_END.split(earlier)}
     for is_new in (_has_no_sentence_of, _has_no_question_of):

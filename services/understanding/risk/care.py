@@ -67,6 +67,7 @@ class Care:
         content, self._others = _read("care.toml"), _read("care_other.toml")
         self._replies: Mapping[str, Mapping[str, Mapping[str, list[list[str]]]]] = content
         self._human: Sequence[Sequence[str]] = content["human"]["self"]
+        self._later: list[list[str]] = content["later"]["self"]
         self._line: Sequence[Sequence[str]] = content["line"]["self"]
         self._unsure: list[list[str]] = content["unsure"]["self"]
         self._lines = lines
@@ -97,6 +98,7 @@ class Care:
             replies = self._unsure
         else:
             replies = self._replies[risk.kind][risk.severity.name.lower()][_group(heeded, text)]
+            replies = [*replies, *([] if heeded.is_new else self._later)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
 
@@ -111,8 +113,9 @@ class Care:
 
     def all(self) -> dict[str, Reply]:
         """Return every reply, unfilled, by "kind.severity.group.number"."""
-        unsure = {f"unsure.{number}": tuple(reply) for number, reply in enumerate(self._unsure)}
-        return unsure | {
+        common = {"unsure": self._unsure, "later": self._later}
+        told = {f"{name}.{number}": tuple(one) for name, all_ in common.items() for number, one in enumerate(all_)}
+        return told | {
             f"{kind}.{severity.name.lower()}.{group}.{number}": tuple(reply)
             for kind in Kind
             for severity in Severity
@@ -160,4 +163,5 @@ def _fresh(replies: Sequence[Reply], said: Iterable[str], key: str) -> Reply:
     earlier = "\n".join(said)
     start = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % len(replies)
     turned = [*replies[start:], *replies[:start]]
-    return min(turned, key=lambda reply: sum(sentence in earlier for sentence in reply))
+    # Where all was said, what was said longest ago.
+    return min(turned, key=lambda reply: (sum(map(earlier.count, reply)), max(map(earlier.rfind, reply))))

@@ -6,7 +6,13 @@ import pytest
 
 from services.common.errors import InvalidRequest
 from services.understanding.risk import lines
-from services.understanding.risk.care import Care, asks_for_a_human, asks_for_a_line, is_about_another
+from services.understanding.risk.care import (
+    Care,
+    asks_for_a_human,
+    asks_for_a_line,
+    is_about_another,
+    is_of_a_threatened,
+)
 from services.understanding.risk.domain import Heeded, Kind, Risk, Severity, Source
 from services.understanding.risk.lines import HelpLines, check_country, check_table
 from services.understanding.risk.spoken import CLAIMS, HUMAN, URGES
@@ -197,3 +203,30 @@ def test_who_asks_for_a_help_line_is_told_the_operators(text: str, expected: boo
     assert "999" in told
     assert "Samaritans on 116 123" in told
     assert "crisis line in your country" in " ".join(CARE.of_a_line((), text, "", 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "the boys in my class said they\u2019ll wait for me after school and this time they\u2019ll bring a knife",
+            True,
+        ),
+        ("He showed me the gun and said I was next.", True),
+        ("I'm going to kill him, he laughed at me.", False),
+        ("They laughed at me and I'll make them pay.", False),
+        ("The rifle is clean.", False),
+    ],
+)
+def test_who_is_threatened_is_not_told_to_lay_down_a_weapon(text: str, expected: bool) -> None:
+    assert is_of_a_threatened(text) == expected
+    said = " ".join(CARE.reply(heeded(Kind.HARM_TO_OTHERS, Severity.HIGH), text, (), "", 0))
+    of_violence = [reply for name, reply in GROUPS.items() if name.startswith("violence.high")]
+    assert any(reply[0] in said for reply in of_violence) == expected
+
+
+@pytest.mark.parametrize(("confidence", "is_called"), [(0.5, False), (0.79, True)])
+def test_a_doubt_that_is_likely_says_whom_to_call(confidence: float, is_called: bool) -> None:
+    doubt = Heeded(Risk(Kind.VIOLENCE, Severity.LOW, confidence, Source.CLASSIFIER), is_new=True)
+    for seed in range(8):
+        assert ("your local emergency number" in " ".join(CARE.reply(doubt, "Hm.", (), "", seed))) == is_called

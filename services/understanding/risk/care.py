@@ -11,6 +11,8 @@ from services.understanding.risk.domain import Heeded, Kind, Severity, Source
 from services.understanding.risk.lines import HelpLines
 
 Reply = tuple[str, ...]
+LIKELY = 0.65
+"""Confidence of a doubtful risk from which the reply also says whom to call."""
 
 _FIRST = re.compile(
     r"\b(?:im|ive)\b"
@@ -55,6 +57,14 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 
+_THREATENED = re.compile(
+    r"\b(?:they|he|she|boys|men|lads|girls|kids|someone|somebody|guys|people)\b[^.!?]*\b(?:me|us)\b", re.IGNORECASE
+)
+_MEANT = re.compile(
+    r"\bi(?:'m|'ll|'ve| am| will| have)? (?:going to|gonna|will|want|wanna|could|should|bring|got|take)\b|\bi'll\b",
+    re.I,
+)
+
 
 class Care:
     """Stored replies to a risk.
@@ -95,9 +105,12 @@ class Care:
             filled = [self._lines.fill(reply, risk.kind, country, other) for reply in other[risk.kind]]
             return _fresh(filled, said, f"{seed} {text}")
         if heeded.is_new and not risk.is_sure:
-            replies = self._unsure
+            says_whom_to_call = risk.confidence >= LIKELY
+            replies = [reply for reply in self._unsure if ("{emergency}" in " ".join(reply)) == says_whom_to_call]
         else:
-            replies = self._replies[risk.kind][risk.severity.name.lower()][_group(heeded, text)]
+            is_threatened = risk.kind is Kind.HARM_TO_OTHERS and heeded.is_new and is_of_a_threatened(text)
+            kind = Kind.VIOLENCE if is_threatened else risk.kind
+            replies = self._replies[kind][risk.severity.name.lower()][_group(heeded, text)]
             replies = [*replies, *([] if heeded.is_new else self._later)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
@@ -146,6 +159,12 @@ def is_about_another(text: str, kind: Kind) -> bool:
     if kind is Kind.VIOLENCE:
         plain = _OWN_MAN.sub("", plain)
     return bool(_ANOTHER.search(plain)) and not _FIRST.search(plain)
+
+
+def is_of_a_threatened(text: str) -> bool:
+    """Tell whether a message of a threat is of the one who is threatened, and not of who means it."""
+    plain = text.replace("\u2019", "'")
+    return bool(_THREATENED.search(plain)) and not _MEANT.search(plain)
 
 
 def asks_for_a_human(text: str) -> bool:

@@ -15,7 +15,6 @@ hardly name more than good or bad, those that answer more than something told, a
 safe, where the risk screen found nothing. Readers found 92 % of plain invitations to go on sayable, whatever was said:
 what a reply names must be as likely to be right."""
 TOLD = frozenset({Act.TELLING, Act.ANSWER})
-ASKING = frozenset({Act.FACT, Act.FAVOUR, Act.ADVICE, Act.ABOUT})
 BROAD = frozenset({"good", "bad", "any", "detail_good", "detail_bad", "detail_any"})
 CLOUDED = 0.25
 """Probability that the replies of a sad tone, or of danger, fit from which no glad one is said: gravity is odd,
@@ -26,6 +25,7 @@ DECLINED = re.compile(
     r"^(?:please )?(?:never ?mind|forget it|drop it|leave it|leave me alone|stop(?: it| that| asking)?|i'?d rather not)"
     r"(?: please| now)?\W*$"
     r"|\b(?:stop asking|(?:don'?t|do not) ask) (?:me )?(?:so many|any ?thing|any|more|questions|things|stuff|that)\b"
+    r"|^(?:don'?t|do not) (?:really )?(?:want to|wanna) (?:talk|say)\b"
     r"|\bi (?:really )?(?:don'?t|do not|would rather not|'d rather not) (?:really )?(?:want to |wanna |like to )?"
     r"(?:talk(?: about (?:it|that|this)| now| today)?\W*$|talk about (?:it|that|this)\b|say\b|go into\b)"
     r"|\btalk about (?:something|anything) else\b|\bnone of your business\b",
@@ -39,8 +39,13 @@ BARE = re.compile(
     re.IGNORECASE,
 )
 """Says no more than yes, no or perhaps."""
-QUESTION_END = re.compile(r"\?\W*$")
-ASKED = 0.25
+QUESTION = re.compile(
+    r"\?\W*$|^(?:so |and |but |ok |okay |hey )?"
+    r"(?:(?:can|could|will|would|do|does|did|are|is|should) (?:you|i|u|it|there|we)\b"
+    r"|(?:how|why|when|where|who|what)(?:'?s| (?:is|are|do|does|did|can|could|should|would|will|to|old|much|many))\b)",
+    re.IGNORECASE,
+)
+ASKED = 0.2
 """Probability from which a question gets the answer of its likeliest tone, where none is likely enough."""
 GOOD, BAD = 0.3, -0.2
 """Valence of a label that feels good, or bad (`emotions.Label.valence`)."""
@@ -52,19 +57,20 @@ def fitting(reading: Reading, felt: Label, text: str, said: Sequence[str], seed:
 
     It is the best one that is likely to fit and has a reply that was not said; one that `felt`, what the panel decided
     on, denies must be likelier, and whether somebody is safe is asked before all else. Where none is, the reply lets
-    the user go on, or not, or nods; a question gets the answer that fits questions best.
+    the user go on, or nods; a question gets the answer that fits best of those that answer more than something told,
+    and who does not want to talk is not pressed.
     """
     named = {each.tone.name: each.tone for each in reading.heard}
     is_clouded = _is_clouded(reading)
     likely = [each.tone for each in reading.heard if _is_likely(each, felt, is_clouded)]
-    likely.sort(key=lambda tone: tone.name != DANGER)
     plain = text.replace("\u2019", "'").strip()
     if DECLINED.search(plain):
-        likely.append(named[DECLINING])
-    elif QUESTION_END.search(plain):
-        likely += [each.tone for each in reading.heard if each.tone.act in ASKING and each.fit >= ASKED][:1]
+        likely.insert(0, named[DECLINING])
+    elif QUESTION.search(plain):
+        likely += [each.tone for each in reading.heard if each.tone.act not in TOLD and each.fit >= ASKED][:1]
     elif BARE.search(plain):
         likely.append(named[NODDING])
+    likely.sort(key=lambda tone: tone.name != DANGER)
     tones = [*likely, named[LISTENING], named[Valence.ANY]]
     heard = {sentence for earlier in said for sentence in SENTENCE_END.split(earlier)}
     for is_new in (_has_no_sentence_of, _has_no_question_of):

@@ -3,9 +3,9 @@
     python -m benchmarks.risk [--of messages|seen|locked] [--speech] [--talk FILE.csv]
 
 The messages are those of a folder of `benchmarks/risk`: `messages` and `seen` to set bars on, `locked` for one look at
-the end of a change; by five authors, of whom all but the first had read neither the others' nor what is trained on. With
-`--speech` each is spoken by the embedded voice and transcribed by the embedded recogniser first. `--talk` adds a CSV of
-ordinary talk with a column `situation`: the share of it that is taken for a risk (some of it is one).
+the end of a change; by five authors, of whom all but the first had read neither the others' nor what is trained on.
+With `--speech` each is spoken by the embedded voice and transcribed by the embedded recogniser first. `--talk` adds a
+CSV of ordinary talk with a column `situation`: the share of it that is taken for a risk (some of it is one).
 """
 
 import os

@@ -230,3 +230,13 @@ def test_a_doubt_that_is_likely_says_whom_to_call(confidence: float, is_called: 
     doubt = Heeded(Risk(Kind.VIOLENCE, Severity.LOW, confidence, Source.CLASSIFIER), is_new=True)
     for seed in range(8):
         assert ("your local emergency number" in " ".join(CARE.reply(doubt, "Hm.", (), "", seed))) == is_called
+
+
+@pytest.mark.parametrize("confidence", [0.5, 1.0])
+def test_who_smells_gas_is_told_to_leave_and_not_to_lie_down(confidence: float) -> None:
+    text = "There's a strong smell of gas in the hallway and I'm getting a headache"
+    risk = Risk(Kind.MEDICAL, Severity.HIGH, confidence, Source.CLASSIFIER)
+    for seed in range(4):
+        told = " ".join(CARE.reply(Heeded(risk, is_new=True), text, (), "", seed))
+        assert "your local emergency number" in told
+        assert re.search("outside", told)

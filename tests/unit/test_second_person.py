@@ -29,6 +29,7 @@ from services.mllm.reply.second_person import clause, topic
         # A time that counts from then is left out at either end.
         ("Today my cat Minka ran away.", "your cat Minka ran away"),
         ("I lost my job last week.", "you lost your job"),
+        ("My fianc\u00e9 is very ill.", "your fiance was very ill"),
         # Apostrophes are put back.
         ("im getting married in May", "you were getting married in May"),
         ("ive got a new job", "you had a new job"),

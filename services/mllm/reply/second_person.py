@@ -6,6 +6,7 @@ nothing, and the caller then does without.
 
 import re
 import tomllib
+import unicodedata
 from importlib import resources
 
 from services.mllm.reply.gate import words
@@ -80,6 +81,7 @@ def topic(sentence: str) -> str:
 
 
 def _plain(text: str) -> str:
+    text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
     text = " ".join(text.replace("\u2019", "'").split())
     return _LOST_NOT.sub(r"\1n't", _LOST.sub(r"\1'\2", text))
 

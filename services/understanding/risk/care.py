@@ -57,6 +57,11 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 
+_FUMES = re.compile(
+    r"\bsmell\w* (?:\w+ )?(?:of |like )?gas\b|\bgas (?:smell|leak)|\bcarbon monoxide\b|\bthe house is on fire\b",
+    re.IGNORECASE,
+)
+"""Of a risk, that one must not stay where one is."""
 _THREATENED = re.compile(
     r"\b(?:they|he|she|boys|men|lads|girls|kids|someone|somebody|guys|people)\b[^.!?]*\b(?:me|us)\b", re.IGNORECASE
 )
@@ -77,6 +82,7 @@ class Care:
         content, self._others = _read("care.toml"), _read("care_other.toml")
         self._replies: Mapping[str, Mapping[str, Mapping[str, list[list[str]]]]] = content
         self._human: Sequence[Sequence[str]] = content["human"]["self"]
+        self._leave: list[list[str]] = content["leave"]["self"]
         self._later: list[list[str]] = content["later"]["self"]
         self._line: Sequence[Sequence[str]] = content["line"]["self"]
         self._unsure: list[list[str]] = content["unsure"]["self"]
@@ -104,7 +110,9 @@ class Care:
         if other := self._others.get(language):
             filled = [self._lines.fill(reply, risk.kind, country, other) for reply in other[risk.kind]]
             return _fresh(filled, said, f"{seed} {text}")
-        if heeded.is_new and not risk.is_sure:
+        if heeded.is_new and _FUMES.search(text):
+            replies = self._leave
+        elif heeded.is_new and not risk.is_sure:
             says_whom_to_call = risk.confidence >= LIKELY
             replies = [reply for reply in self._unsure if ("{emergency}" in " ".join(reply)) == says_whom_to_call]
         else:
@@ -126,7 +134,7 @@ class Care:
 
     def all(self) -> dict[str, Reply]:
         """Return every reply, unfilled, by "kind.severity.group.number"."""
-        common = {"unsure": self._unsure, "later": self._later}
+        common = {"unsure": self._unsure, "later": self._later, "leave": self._leave}
         told = {f"{name}.{number}": tuple(one) for name, all_ in common.items() for number, one in enumerate(all_)}
         return told | {
             f"{kind}.{severity.name.lower()}.{group}.{number}": tuple(reply)

@@ -55,6 +55,7 @@ def spelled(text: str) -> str:
 
 def readable(text: str) -> str:
     """Return a text for a model that was taught no signs: "Great. upside-down face", "I want to kill myself"."""
+    text = unicodedata.normalize("NFKC", text)
     text = APART.sub(lambda found: re.sub(r"[ .*-]", "", found[0]), text)
     for short, long in SHORT_FORMS:
         text = short.sub(long, text)

@@ -9,6 +9,7 @@ import pytest
 import emotions
 from services.mllm.backends import smollm2
 from services.mllm.domain import (
+    Act,
     Memory,
     MemoryUse,
     Message,
@@ -222,3 +223,13 @@ def test_a_greeting_is_answered_without_memories(backend: smollm2.Smollm2Backend
     sentences, record = reply(backend, request)
     assert "Rex" not in " ".join(sentences)
     assert record.memories == (MemoryUse(unused="greeting"),)
+
+
+def test_of_what_tells_nothing_only_a_question_for_it_is_answered_from_memory(recall: Recall) -> None:
+    def asked(text: str) -> str:
+        request = replace(REQUEST, message=replace(REQUEST.message, text=text), act=Act.ABOUT)
+        return said(recall, request)[0]
+
+    assert asked("Do you get ill?") == ""
+    for text in ("Do you remember my dog?", "What is my dog called?"):
+        assert "your dog Rex was very ill" in asked(text)

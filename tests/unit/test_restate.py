@@ -43,6 +43,7 @@ def test_a_plain_statement_is_told_back_in_its_own_tense(text: str, told: str) -
         "It was nice there, as always.",
         "Everybody at work got a bonus but the cleaners.",
         "I quit smoking nine days ago.",
+        "My vet says it is fine thank god.",
         "'...' was all my sister said.",
     ],
 )

@@ -126,7 +126,7 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
         said.append(" ".join(CARE.reply(heeded(Kind.MEDICAL, Severity.HIGH, is_new=False), "hm", said, "", 0)))
     assert len(set(said)) == 9
     again = " ".join(CARE.reply(heeded(Kind.MEDICAL, Severity.HIGH, is_new=False), "hm", said, "", 0))
-    assert again in said[:3]
+    assert again == said[0]
 
 
 @pytest.mark.parametrize(
@@ -188,6 +188,8 @@ def test_who_asks_for_a_human_is_told_that_there_is_none(text: str, expected: bo
     ("text", "expected"),
     [
         ("Tell me a phone number of a crisis line", True),
+        ("is there a hotline i can call", True),
+        ("Is there a number I can text?", True),
         ("What\u2019s the suicide hotline?", True),
         ("who can I call", True),
         ("Is there a help line for this?", True),
@@ -240,3 +242,8 @@ def test_who_smells_gas_is_told_to_leave_and_not_to_lie_down(confidence: float) 
         told = " ".join(CARE.reply(Heeded(risk, is_new=True), text, (), "", seed))
         assert "your local emergency number" in told
         assert re.search("outside", told)
+
+
+def test_words_that_hold_everywhere_begin_a_sentence_with_a_capital() -> None:
+    (told,) = HelpLines().fill(["You know best. {line} can help."], Kind.VIOLENCE, "")
+    assert told == "You know best. A domestic violence line in your country can help."

@@ -272,3 +272,43 @@ def test_whoever_does_not_wake_or_breathe_needs_a_doctor_now(screen: RiskScreen)
         assert found
         assert (found.kind, found.severity, found.is_sure) == (Kind.MEDICAL, Severity.HIGH, True)
     assert screen.find("My alarm won't wake me up, I need a louder one.") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My house is on fire",
+        "There\u2019s a fire in my kitchen and I can't get out",
+        "There's smoke coming under my door",
+        "I smell gas.",
+        "Carbon monoxide alarm keeps beeping and we have headaches",
+    ],
+)
+def test_fire_and_fumes_are_an_emergency(screen: RiskScreen, text: str) -> None:
+    found = screen.find(text)
+    assert found
+    assert (found.kind, found.severity, found.is_sure) == (Kind.MEDICAL, Severity.HIGH, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["In my novel the house is on fire", "This song is fire!", "We had a fire drill, smoke coming from the stage"],
+)
+def test_fire_in_a_story_is_none(screen: RiskScreen, text: str) -> None:
+    assert screen.find(text) is None
+
+
+@pytest.mark.parametrize("text", ["help me", "HELP", "h e l p", "Please help!"])
+def test_a_cry_for_help_is_asked_about(screen: RiskScreen, text: str) -> None:
+    found = screen.find(text)
+    assert found
+    assert (found.severity, found.is_sure) == (Severity.LOW, False)
+    assert screen.find("Can you help me with my homework?") is None
+
+
+def test_both_readers_read_what_is_written_past_filters() -> None:
+    first, second = MessageReader(Path(".models"), store.read()), Classifier(Path(".models"))
+    for written, meant in (("gonna kms", "gonna kill myself"), ("\uff49 want to d i e", "i want to die")):
+        assert np.array_equal(first.risk(written)[0], first.risk(meant)[0])
+        assert np.array_equal(second.read(written)[0], second.read(meant)[0])
+    assert np.array_equal(first.risk("I could die /s")[0], first.risk("I could die")[0])

@@ -25,6 +25,7 @@ question is less like what it asks for than talk about the same is."""
 NOTHING_TOLD = frozenset({Act.ABOUT, Act.ANSWER, Act.COMPLAINT, Act.SMALLTALK, Act.THANKS, Act.GOODBYE})
 ASKS_MEMORY = re.compile(
     r"\b(?:remember|recall|forg[eo]t|told you|tell you|mention(?:ed)?"
+    r"|what(?:'s| is| was| are) (?:my|his|her|their|the name)|who(?:'s| is| was) my"
     r"|do you (?:still )?know (?:my|what|who|how|when|where))\b",
     re.IGNORECASE,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from services.understanding.risk.domain import Heeded, Kind, Severity, Source
 from services.understanding.risk.lines import HelpLines
+from services.understanding.risk.words import must_flee
 
 Reply = tuple[str, ...]
 LIKELY = 0.65
@@ -53,15 +54,12 @@ _HUMAN = re.compile(
 _LINE = re.compile(
     r"\b(?:what(?:'s| is)|give me|tell me|i need|do you (?:know|have)|is there|can i have|find me|which)\b[^.!?]*"
     r"\b(?:crisis|suicide|emergency|help|support|abuse|child) ?-?(?:hot ?)?(?:line|number|phone)s?\b"
+    r"|\b(?:is there|what(?:'s| is)|give me|tell me|i need) (?:\w+ )?(?:hot ?line|help ?line)\b"
+    r"|\bis there (?:a |any )?(?:number|line|one|body|anyone)\b[^.!?]*\bi can (?:call|text|ring)\b"
     r"|\bwho (?:can|do|should|could) i (?:call|ring|phone)(?: now| for help| about (?:this|it|that))?\W*$",
     re.IGNORECASE,
 )
 
-_FUMES = re.compile(
-    r"\bsmell\w* (?:\w+ )?(?:of |like )?gas\b|\bgas (?:smell|leak)|\bcarbon monoxide\b|\bthe house is on fire\b",
-    re.IGNORECASE,
-)
-"""Of a risk, that one must not stay where one is."""
 _THREATENED = re.compile(
     r"\b(?:they|he|she|boys|men|lads|girls|kids|someone|somebody|guys|people)\b[^.!?]*\b(?:me|us)\b", re.IGNORECASE
 )
@@ -110,7 +108,7 @@ class Care:
         if other := self._others.get(language):
             filled = [self._lines.fill(reply, risk.kind, country, other) for reply in other[risk.kind]]
             return _fresh(filled, said, f"{seed} {text}")
-        if heeded.is_new and _FUMES.search(text):
+        if heeded.is_new and must_flee(text):
             replies = self._leave
         elif heeded.is_new and not risk.is_sure:
             says_whom_to_call = risk.confidence >= LIKELY
@@ -191,4 +189,4 @@ def _fresh(replies: Sequence[Reply], said: Iterable[str], key: str) -> Reply:
     start = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % len(replies)
     turned = [*replies[start:], *replies[:start]]
     # Where all was said, what was said longest ago.
-    return min(turned, key=lambda reply: (sum(map(earlier.count, reply)), max(map(earlier.rfind, reply))))
+    return min(turned, key=lambda reply: (max(map(earlier.count, reply)), max(map(earlier.rfind, reply))))

@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from services.understanding.risk.domain import SURE, Kind, Risk, Severity, Source
 from services.understanding.risk.words import RiskWords
+from services.understanding.spelling import readable
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SENTENCE_WORDS_MIN = 3
+CRY = 0.7
+"""Confidence in a cry for help that says nothing else: it is asked about, and the reply says whom to call."""
 SENTENCE_TRUST = 0.75
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
 
@@ -67,9 +70,13 @@ class RiskScreen:
         """
         if not text.strip():
             return None
-        said = self._words.find(text)
+        said = self._words.find(readable(text))
         if said.other:
             return Risk(said.other[0], Severity.HIGH, 1.0, Source.WORDS)
+        if said.must_flee:
+            return Risk(Kind.MEDICAL, Severity.HIGH, 1.0, Source.CLASSIFIER)
+        if said.cries_for_help:
+            return Risk(Kind.MEDICAL, Severity.LOW, CRY, Source.CLASSIFIER)
         is_near = is_watched or bool(said.english)
         found = self._read(text, before, self._bars.with_words if is_near else self._bars.alone)
         sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]

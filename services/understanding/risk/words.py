@@ -9,6 +9,20 @@ from services.understanding.risk.domain import Kind
 
 MISSPELT = {"im": "i'm", "ive": "i've", "dont": "don't", "doesnt": "doesn't", "wont": "won't", "cant": "can't"}
 
+FLEE = re.compile(
+    r"\b(?:house|home|flat|apartment|kitchen|room|bed|building|school|oven|stove|curtains?)(?:'s| is| are)"
+    r" (?:on fire|burning)\b"
+    r"|\bfire in (?:my|our|the) (?:house|home|flat|kitchen|room|building|hallway)\b"
+    r"|\bsmoke (?:is )?(?:coming|pouring) (?:in|out|under|from|through)\b"
+    r"|\bsmell(?:s|ing)? (?:of |like )?gas\b|\bsmell of gas\b|\bgas (?:smell|leak)"
+    r"|\bcarbon monoxide (?:alarm|detector)[^.!?]*\b(?:off|beep\w*|ringing)\b"
+)
+"""Of lower-case text: fire and fumes where somebody is, who must not stay there."""
+TOLD = re.compile(
+    r"\b(?:novel|book|story|film|movie|game|show|dream\w*|song|episode|chapter|series|drill|years? ago)\b"
+)
+HELP = re.compile(r"^\W*(?:please |somebody |someone )?help(?: me)?(?: please| now)?\W*$")
+
 
 @dataclass(frozen=True)
 class Said:
@@ -17,10 +31,20 @@ class Said:
     Attributes:
         english: In English, where words alone mislead.
         other: In another language.
+        must_flee: It tells of fire or fumes where somebody is.
+        cries_for_help: It says "help" and nothing else.
     """
 
     english: frozenset[Kind]
     other: tuple[Kind, ...]
+    must_flee: bool = False
+    cries_for_help: bool = False
+
+
+def must_flee(text: str) -> bool:
+    """Tell whether a text tells of fire or fumes where somebody is, and not of a story."""
+    plain = text.lower().replace("\u2019", "'")
+    return bool(FLEE.search(plain)) and not TOLD.search(plain)
 
 
 class RiskWords:
@@ -39,6 +63,8 @@ class RiskWords:
         return Said(
             english=frozenset(kind for kind, pattern in self._english.items() if pattern.search(said)),
             other=tuple(kind for kind, pattern in self._other.items() if pattern.search(said)),
+            must_flee=must_flee(plain),
+            cries_for_help=bool(HELP.search(plain)),
         )
 
 

@@ -1,1 +1,1 @@
-"""How a message sounds, and replies that fit whatever is said so."""
+"""Tones of messages, and replies that fit whatever is said so."""

@@ -184,9 +184,8 @@ def asks_for_a_line(text: str) -> bool:
 
 
 def _fresh(replies: Sequence[Reply], said: Iterable[str], key: str) -> Reply:
-    """Return a reply that has the fewest sentences said before; among equals the one that the key falls on."""
+    """Return a reply whose sentences were said least before; among equals the one that the key falls on."""
     earlier = "\n".join(said)
     start = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % len(replies)
     turned = [*replies[start:], *replies[:start]]
-    # Where all was said, what was said longest ago.
-    return min(turned, key=lambda reply: (max(map(earlier.count, reply)), max(map(earlier.rfind, reply))))
+    return min(turned, key=lambda reply: max(map(earlier.count, reply)))

@@ -60,7 +60,7 @@ def print_table(dialogues: Sequence[dict[str, Any]], reader: SentenceReader) -> 
 
 
 def print_replies(dialogues: Sequence[dict[str, Any]], reader: SentenceReader, seed: int) -> None:
-    """Writes a reply to each dialogue and counts right, missed and unwanted references, by part."""
+    """Prints a reply to each dialogue and counts right, missed and unwanted references, by part."""
     backend = smollm2.create()
     counts: dict[tuple[str, str], int] = {}
     for one in dialogues:
@@ -72,7 +72,7 @@ def print_replies(dialogues: Sequence[dict[str, Any]], reader: SentenceReader, s
         verdict = verdict_of(referred, one["about"])
         counts[one["part"], verdict] = counts.get((one["part"], verdict), 0) + 1
         print(f"[{request.user_emotion}] {request.message.text}\n    {' '.join(said)}")
-        print(f"    {verdict}  {record.degraded or 'written'}  {whole_s:.2f} s of processor time")
+        print(f"    {verdict}  {whole_s:.2f} s of processor time")
         for memory, use in zip(request.memories, record.memories, strict=True):
             print(f"        {memory.similarity:.2f} {memory.text}  {use.unused and f'({use.unused})'}")
     backend.close()

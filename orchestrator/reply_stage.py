@@ -18,7 +18,7 @@ from orchestrator.turn import Turn
 from services.common.errors import ServiceError
 
 STORED_REPLIES = {
-    "exemplar": "no candidate passed the gate",
+    "exemplar": "nothing that the writer wrote could be said",
     "risk": "a message that speaks of danger is never left to a model",
     "program": "the user asked whether a person answers",
     "help_line": "the user asked for a help line",

@@ -59,8 +59,8 @@ def asked_otherwise() -> Iterator[dict[str, Predict]]:
     labels, weights = tuple(emotions.load().labels), models_dir / WEIGHTS
     bare_prompt, adapted_prompt = VotePrompt.load("vote-1"), VotePrompt.load("vote-2")
     # One model per prompt that stays the same: it is read only once then.
-    fixed, bare = (LanguageModel(weights, CONTEXT_TOKENS, 1) for _ in range(2))
-    adapted = LanguageModel(weights, CONTEXT_TOKENS, 1, VOTE_ADAPTER)
+    fixed, bare = (LanguageModel(weights, CONTEXT_TOKENS) for _ in range(2))
+    adapted = LanguageModel(weights, CONTEXT_TOKENS, VOTE_ADAPTER)
     exemplars, reader = Exemplars(), SentenceReader(models_dir)
     voters = {"bare, 12 fixed shots": Asked(LabelVote(fixed, bare_prompt, labels), None)}
     bare_vote, adapted_vote = LabelVote(bare, bare_prompt, labels), LabelVote(adapted, adapted_prompt, labels)

@@ -255,9 +255,9 @@ class ReplyRecord:
     """How the reply came about; the last piece of every reply.
 
     Attributes:
-        degraded: Why a stored reply stood in for the writer's: "exemplar" when no candidate passed the gate; empty
+        degraded: Why a stored reply stood in for the writer's: "exemplar" when none of its own could be said; empty
             otherwise.
-        candidates: How many were written; 0 when a stored reply was chosen before any was.
+        candidates: How many were written; 0 by a writer that says stored replies.
         rejected: Why candidates were refused, each as "reason: text"; when none was written, the one reason for that.
         retries: How often the whole reply was begun anew.
         history_dropped: Utterances of the history that the model did not get, counted from the oldest; 0 when it was

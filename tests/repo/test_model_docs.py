@@ -102,7 +102,7 @@ def test_the_readme_names_the_settings_of_the_service_and_of_the_embedded_models
     [
         *((SECTIONS.get(name, ""), FIELDS[name]) for name in CHAT_MODELS),
         (SECTIONS.get(EVERY_CHAT, ""), CHAT),
-        (README, SERVICE | FIELDS["smollm2"]),
+        (README, SERVICE),
     ],
     ids=[*CHAT_MODELS, EVERY_CHAT, "README"],
 )

@@ -7,16 +7,14 @@ import pytest
 from services.mllm.chat.question import EmotionPrompt
 from services.mllm.chat.reply import ReplyChatPrompt
 from services.mllm.language.vote import VotePrompt
-from services.mllm.reply.prompt import ReplyPrompt
 
 KINDS = [
     (EmotionPrompt, "EMOTION_PROMPT", ["emotion-1", "emotion-plain-1"]),
-    (ReplyPrompt, "REPLY_PROMPT", ["reply-1"]),
     (ReplyChatPrompt, "REPLY_PROMPT", ["reply-chat-4"]),
     (VotePrompt, "VOTE_PROMPT", ["vote-1", "vote-2"]),
 ]
-WRONG = ["", "emotion-0", "reply-0", "reply-chat-0", "vote-0", "../prompts/emotion-1", "__init__"]
-Kind = type[EmotionPrompt | ReplyPrompt | ReplyChatPrompt | VotePrompt]
+WRONG = ["", "emotion-0", "reply-chat-0", "vote-0", "../prompts/emotion-1", "__init__"]
+Kind = type[EmotionPrompt | ReplyChatPrompt | VotePrompt]
 
 
 @pytest.mark.parametrize(("kind", "setting", "known"), KINDS)

@@ -1,14 +1,12 @@
-"""SmolLM2-135M-Instruct on llama.cpp: votes by label likelihood, and writes the reply.
+"""SmolLM2-135M-Instruct on llama.cpp: votes by label likelihood; replies are stored ones.
 
-The model (Allal et al. 2025, "SmolLM2") is small enough for one CPU thread, and weak. So it votes with one small LoRA
-(Hu et al. 2021) on top and writes with another, both trained on this project's own sentences only; it writes under a
-gate.
+The model (Allal et al. 2025, "SmolLM2") is small enough for one CPU thread, and weak. So it votes with a small LoRA (Hu
+et al. 2021) on top, trained on this project's own sentences only, and writes nothing.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 import emotions
@@ -29,12 +27,9 @@ from services.mllm.domain import (
 from services.mllm.language.model import LanguageModel
 from services.mllm.language.vote import LabelVote, VotePrompt
 from services.mllm.reply.exemplars import Exemplars
-from services.mllm.reply.gate import Gate
 from services.mllm.reply.legible import found, unreadable
-from services.mllm.reply.prompt import ReplyPrompt
-from services.mllm.reply.writer import Drawing, ReplyWriter
+from services.mllm.reply.writer import ReplyWriter
 
-REPLY_ADAPTER = Path(__file__).with_name("smollm2_reply.gguf")
 VOTE_ADAPTER = Path(__file__).with_name("smollm2_vote.gguf")
 WEIGHTS = Path("smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 """In the model folder."""
@@ -51,47 +46,24 @@ class Settings(BaseSettings):
     """Name of the prompt file that the vote is read with."""
     vote_adapter: Path = VOTE_ADAPTER
     """LoRA in GGUF that votes are read with, trained by `services.mllm.training.vote_adapter`."""
-    reply_prompt: str = "reply-1"
-    """Name of the prompt file that replies are written from."""
-    reply_adapter: Path = REPLY_ADAPTER
-    """LoRA in GGUF that replies are written with, trained by `services.mllm.training.reply_adapter`."""
-    candidates: int = Field(default=5, ge=1, le=8)
-    """How many first sentences are written side by side; two less for the second sentence."""
-    sentence_tokens_max: int = Field(default=24, ge=8, le=60)
-    """Longest sentence."""
-    temperature: float = Field(default=0.5, ge=0, le=1.5)
-    """How freely candidates are drawn."""
-    top_p: float = Field(default=0.9, gt=0, le=1)
-    """The likeliest words that together reach this probability may come."""
 
 
 class Smollm2Backend:
-    """Votes on the text of a message over the wheel's labels, and writes the reply."""
+    """Votes on the text of a message over the wheel's labels, and says stored replies."""
 
     def __init__(self, settings: Settings) -> None:
         wheel = emotions.load()
         weights = settings.models_dir / WEIGHTS
-        vote_prompt, reply_prompt = VotePrompt.load(settings.vote_prompt), ReplyPrompt.load(settings.reply_prompt)
-        # Two runtimes over the same mapped file, each with its adapter.
-        self._voter = LanguageModel(weights, context_tokens=1024, candidates_max=1, adapter=settings.vote_adapter)
-        self._author = LanguageModel(
-            weights, context_tokens=3072, candidates_max=settings.candidates, adapter=settings.reply_adapter
-        )
-        self._vote = LabelVote(self._voter, vote_prompt, tuple(wheel.labels))
-        reader = SentenceReader(settings.models_dir)
-        exemplars = Exemplars()
-        first = Drawing(settings.candidates, settings.sentence_tokens_max, settings.temperature, settings.top_p)
-        then = Drawing(
-            max(1, settings.candidates - 2), settings.sentence_tokens_max, settings.temperature, settings.top_p
-        )
-        gate = Gate(exemplars.replies())
-        self._writer = ReplyWriter(self._author, reply_prompt, wheel, reader, exemplars, gate, first, then)
+        prompt = VotePrompt.load(settings.vote_prompt)
+        self._model = LanguageModel(weights, context_tokens=1024, adapter=settings.vote_adapter)
+        self._vote = LabelVote(self._model, prompt, tuple(wheel.labels))
+        self._writer = ReplyWriter(wheel, SentenceReader(settings.models_dir), Exemplars())
         self.card = Card(
             model="SmolLM2-135M-Instruct",
-            digest=digest_of(weights, settings.vote_adapter, settings.reply_adapter),
+            digest=digest_of(weights, settings.vote_adapter),
             perceives=frozenset({Modality.TEXT}),
             level=Level.LABEL,
-            prompt_version=f"{vote_prompt.version}+{reply_prompt.version}",
+            prompt_version=prompt.version,
             writes=("en",),
         )
 
@@ -112,7 +84,7 @@ class Smollm2Backend:
         )
 
     def write(self, request: ReplyRequest) -> Iterator[ReplySentence | ReplyRecord]:
-        """Writes the reply; see `ReplyWriter.write`.
+        """Says the reply; see `ReplyWriter.write`.
 
         Raises:
             InvalidRequest: As there, or the text is in another script than Latin or has no word.
@@ -123,9 +95,8 @@ class Smollm2Backend:
         return self._writer.write(request)
 
     def close(self) -> None:
-        """Frees both runtimes."""
-        self._voter.close()
-        self._author.close()
+        """Frees the model."""
+        self._model.close()
 
 
 def create() -> Smollm2Backend:

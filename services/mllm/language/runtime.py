@@ -93,34 +93,6 @@ class Runtime:
             raise BackendFailed(f"the model refused: {answer}")
         return answer
 
-    def follow(
-        self, request: dict[str, Any], take: Callable[[dict[str, Any]], None], stopped: Callable[[], bool]
-    ) -> None:
-        """Hands every piece of the answer to a completion request to `take`, as it is written.
-
-        Args:
-            request: As above.
-            take: Is given one piece with its `choices`.
-            stopped: Asked at every token; once it says yes, the model stops.
-
-        Raises:
-            BackendFailed: The model refused or is closed.
-        """
-        failures: list[object] = []
-
-        def heard(piece: dict[str, Any] | list[dict[str, Any]]) -> bool:
-            # The first tokens of texts that are written side by side come together.
-            for one in piece if isinstance(piece, list) else [piece]:
-                if "choices" in one:
-                    take(one)
-                else:
-                    failures.append(one)
-            return stopped()
-
-        self._loaded().handle_completions(request | {"stream": True}, heard)
-        if failures:
-            raise BackendFailed(f"the model refused: {failures[0]}")
-
     def stream(self, request: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[str]:
         """Yields the text of the answer as it is written. Closing the iterator, or `stopped`, stops the model.
 
@@ -130,14 +102,17 @@ class Runtime:
         pieces: queue.Queue[str | BaseException | None] = queue.Queue()
         closed = threading.Event()
 
+        def heard(piece: dict[str, Any]) -> bool:
+            if "choices" in piece:
+                pieces.put(piece["choices"][0]["text"])
+            else:
+                pieces.put(BackendFailed(f"the model refused: {piece}"))
+            return closed.is_set() or stopped()
+
         def work() -> None:
             last: BaseException | None = None
             try:
-                self.follow(
-                    request,
-                    lambda piece: pieces.put(piece["choices"][0]["text"]),
-                    lambda: closed.is_set() or stopped(),
-                )
+                self._loaded().handle_completions(request | {"stream": True}, heard)
             except BaseException as error:  # handed to who reads, whatever it is
                 last = error
             pieces.put(last)

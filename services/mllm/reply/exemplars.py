@@ -48,8 +48,7 @@ class Match:
 class Exemplars:
     """The store. `general` holds, by label, replies that fit whatever was said with that feeling.
 
-    `vectors` is float32 (pairs, 384), the embeddings of the messages; `reply_vectors`, by label, is float32 (n, 384),
-    those of its replies, the general ones included.
+    `vectors` is float32 (pairs, 384), the embeddings of the messages.
 
     Raises:
         ValueError: The shipped vectors are of another text than `exemplars.toml`.
@@ -65,9 +64,6 @@ class Exemplars:
             if str(stored["digest"]) != _digest(content):
                 raise ValueError(f"{VECTORS.name} is stale: run `python -m services.mllm.training.exemplar_vectors`")
             self.vectors: Rows = stored["messages"].astype(np.float32)
-            reply_vectors: Rows = stored["replies"].astype(np.float32)
-        labels = np.array([label for label, _ in _replies(content)])
-        self.reply_vectors = {label: reply_vectors[labels == label] for label in content}
 
     def replies(self) -> Iterator[tuple[str, str]]:
         """Yields every stored reply to an emotion with its label."""
@@ -82,13 +78,12 @@ class Exemplars:
 
 
 def embed_store(embedder: Embedder) -> int:
-    """Embeds the store's messages and replies and writes them beside it; returns the number of pairs."""
+    """Embeds the store's messages and writes them beside it; returns the number of pairs."""
     content = _read()
     content.pop("version")
     pairs = _pairs(content)
     messages = embedder.embed([pair.message for pair in pairs]).astype(np.float16)
-    replies = embedder.embed([reply for _, reply in _replies(content)]).astype(np.float16)
-    np.savez_compressed(VECTORS, digest=_digest(content), messages=messages, replies=replies)
+    np.savez_compressed(VECTORS, digest=_digest(content), messages=messages)
     return len(pairs)
 
 

@@ -1,9 +1,10 @@
 """The gate: refuses a sentence that a kind, sensible person would not say in this situation, and says why.
 
-A small model makes things up, mixes up who is speaking, repeats itself and cheers at the wrong moment. Each rule here
-catches one of these by looking at words only; a sentence passes when no rule speaks up. The strictest rule is
-"ungrounded": every word must come from what the user said, or from those words of the stored replies that name no
-concrete thing, number or circumstance.
+It judges the user's words told back, the identity's own examples and stored replies to other messages: said here they
+may be untrue, mix up who is speaking, say a thing again or cheer at the wrong moment. Each rule catches one of these by
+looking at words only; a sentence passes when no rule speaks up. The strictest rule is "ungrounded": every word must
+come from what the user said, or from those words of the stored replies that name no concrete thing, number or
+circumstance.
 """
 
 import re
@@ -47,7 +48,7 @@ MAY_RECUR = set(
         """
     )
 )
-"""Any other longer word that comes twice in a sentence is the model's stammer."""
+"""Any other longer word that comes twice in a sentence sounds like a stammer."""
 SUFFIXES = ("ingly", "fully", "ness", "ing", "ies", "ied", "ed", "es", "ly", "er", "s", "y", "e")
 
 

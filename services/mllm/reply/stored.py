@@ -1,4 +1,4 @@
-"""The stored reply that stands in when a model's own is refused."""
+"""The stored reply to a message of which only the feeling is known."""
 
 from dataclasses import replace
 

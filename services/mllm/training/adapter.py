@@ -1,4 +1,4 @@
-"""The adapters of SmolLM2, as they are trained: LoRA (Hu et al. 2021) on JAX, written as llama.cpp reads it.
+"""The adapter of SmolLM2, as it is trained: LoRA (Hu et al. 2021) on JAX, written as llama.cpp reads it.
 
 Of rank 8, on all linear layers of the upper twenty blocks, on the weights as they are quantised. The forward pass is
 Llama's (Touvron et al. 2023) in GGUF's layout, where rotary positions turn neighbouring pairs.

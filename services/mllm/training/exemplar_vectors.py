@@ -1,4 +1,4 @@
-"""Embeds the stored messages and replies anew: `python -m services.mllm.training.exemplar_vectors`.
+"""Embeds the stored messages anew: `python -m services.mllm.training.exemplar_vectors`.
 
 Run it after every change of `exemplars.toml`; the back-end refuses vectors of another text.
 """

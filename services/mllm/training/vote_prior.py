@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path(".models"), help="the model folder")
     arguments = parser.parse_args()
     weights = arguments.models / WEIGHTS
-    model = LanguageModel(weights, context_tokens=1024, candidates_max=1)
+    model = LanguageModel(weights, context_tokens=1024)
     prompt, labels = VotePrompt.load(arguments.prompt), tuple(emotions.load().labels)
     pairs = Exemplars().pairs
     messages = [pair.message for label in labels for pair in [p for p in pairs if p.label == label][:PAIRS_PER_LABEL]]

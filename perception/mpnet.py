@@ -76,14 +76,22 @@ class Encoder:
 
     def read(self, text: str) -> Array:
         """Return the head's logits of each window of a text, float32 (windows, outputs); most texts are one window."""
+        return self.logits(self.means(text))
+
+    def logits(self, means: Array) -> Array:
+        """Return the head's logits of means, float32 (windows, outputs)."""
+        result: Array = means @ self._head.T + self._bias
+        return result
+
+    def means(self, text: str) -> Array:
+        """Return the mean of the message's states in each window of a text, float32 (windows, 768)."""
         ids = self.ids(text)
         inner, own = ids[1:-1], message_start(ids)
         starts = range(0, max(1, len(inner) - (WINDOW_TOKENS - STRIDE_TOKENS)), STRIDE_TOKENS)
         # A window that ends before the message has nothing of it.
         kept = [start for start in starts if own <= start + WINDOW_TOKENS]
         windows = [([ids[0], *inner[start : start + WINDOW_TOKENS], ids[-1]], max(own - start, 0)) for start in kept]
-        means = [self.run(window)[first:].mean(axis=0) for window, first in windows]
-        return np.stack([self._head @ mean + self._bias for mean in means])
+        return np.stack([self.run(window)[first:].mean(axis=0) for window, first in windows])
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text, its begin and end among them."""

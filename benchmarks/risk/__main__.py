@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--speech", action="store_true", help="speak the messages, and screen what is heard")
     parser.add_argument("--talk", type=Path, help="CSV of ordinary talk with a column `situation`")
     arguments = parser.parse_args()
-    reader = MessageReader(Path(".models"), store.read())
+    reader = MessageReader(Path(".models"), store.read(), [])
     screen = RiskScreen(SecondOpinion(reader, Classifier(Path(".models"))))
     messages = read(Path(__file__).with_name(arguments.of))
     if arguments.speech:

@@ -67,7 +67,9 @@ async def main(started: asyncio.Event) -> None:
             observer=observer,
         )
         # Loaded here, as a service without a working screen must not take a call.
-        reader = await asyncio.to_thread(MessageReader, settings.models_dir, store.read())
+        care, tones = Care(HelpLines(settings.help_lines, settings.help_country)), store.read()
+        replies = [*store.replies(tones), *care.texts()]
+        reader = await asyncio.to_thread(MessageReader, settings.models_dir, tones, replies)
         classifier = await asyncio.to_thread(Classifier, settings.models_dir)
         screening = Screening(RiskScreen(SecondOpinion(reader, classifier)))
         stack.callback(screening.close)
@@ -80,7 +82,7 @@ async def main(started: asyncio.Event) -> None:
             wheel=wheel,
             history_turns_max=settings.history_turns_max,
             screening=screening,
-            care=Care(HelpLines(settings.help_lines, settings.help_country)),
+            care=care,
             offers=offers,
             languages=Languages(),
         )

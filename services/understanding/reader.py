@@ -1,9 +1,9 @@
-"""Reads how a message sounds, and whether it speaks of a risk, by the text encoder with an adapter of its own."""
+"""Reads how a message sounds, which replies fit it, and whether it speaks of a risk, by an adapter of the encoder."""
 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 from perception.mpnet import Array, Encoder, joined, sigmoid, softmax
 from services.understanding.risk.domain import Kind
 from services.understanding.spelling import readable
+from services.understanding.tones.fits import Fit, ReplyFits
 from services.understanding.tones.store import Act, Tone
 
 ADAPTER = Path(__file__).with_suffix(".npz")
@@ -46,9 +47,11 @@ class Reading:
 
     Attributes:
         heard: All tones, the best first.
+        fits: How well each stored reply fits.
     """
 
     heard: tuple[Heard, ...]
+    fits: Mapping[str, Fit]
 
     @property
     def act(self) -> Act:
@@ -62,54 +65,62 @@ class MessageReader:
     Args:
         models_dir: The model folder.
         tones: Of which the head was taught.
+        replies: Stored replies that may be said.
         adapter: The adapter and the head.
 
     Raises:
         FileNotFoundError: A file of the model is missing; the message names it.
-        ValueError: The head was taught others.
+        ValueError: The head was taught others, or a reply was not learned.
     """
 
-    def __init__(self, models_dir: Path, tones: Sequence[Tone], adapter: Path = ADAPTER) -> None:
+    def __init__(
+        self, models_dir: Path, tones: Sequence[Tone], replies: Collection[str], adapter: Path = ADAPTER
+    ) -> None:
         self._tones = tones
         with np.load(adapter) as trained:
             if str(trained["names"]) != digest_of_names(tones):
                 raise ValueError(f"{adapter.name} was taught other tones: train it anew with `training.reader_adapter`")
+        self._fits = ReplyFits(replies)
         self._encoder = Encoder(models_dir, adapter)
         names = [tone.name for tone in tones]
         self._irony = names.index(IRONY)
 
     def read(self, text: str, before: str = "") -> Reading:
-        """Return how a text sounds; `before` is what the user said before it. Blocks for some 20 ms.
+        """Return how a text sounds and what fits it; `before` is what the user said before it. Blocks for some 20 ms.
 
         A message that is marked as irony is taken for it. Of a long text, the window that is surest of its best tone
         counts.
         """
         plain = IRONY_MARK.sub("", text)
+        means = self._encoder.means(readable(joined(plain, before)))
+        windows = [
+            (*self._split(logits)[:2], logits, mean)
+            for logits, mean in zip(self._encoder.logits(means), means, strict=True)
+        ]
+        best, fit, logits, mean = max(windows, key=lambda window: float(window[0].max()))
+        fits = self._fits.of(np.concatenate([logits, mean]))
         if plain != text:
-            certain = np.zeros(len(self._tones), np.float32)
-            certain[self._irony] = 1
-            return weighed(self._tones, certain, certain)
-        windows = ((best, fit) for best, fit, _, _ in self._windows(joined(text, before)))
-        return weighed(self._tones, *max(windows, key=lambda window: window[0].max()))
+            best = fit = np.eye(len(self._tones), dtype=np.float32)[self._irony]
+            fits |= dict.fromkeys(self._tones[self._irony].replies, Fit(1.0, 1.0))
+        return Reading(weighed(self._tones, best, fit), fits)
 
     def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
         """Return the probability of each `Kind` of risk, float32 (6,), and of each `Severity`, float32 (3,).
 
         Of a long text, those of the window that most likely speaks of a risk. Blocks for some 20 ms.
         """
-        windows = self._windows(joined(IRONY_MARK.sub("", text), before))
-        return max(((kinds, severities) for _, _, kinds, severities in windows), key=lambda window: window[0].sum())
+        logits = self._encoder.read(readable(joined(IRONY_MARK.sub("", text), before)))
+        return max((self._split(window)[2:] for window in logits), key=lambda window: float(window[0].sum()))
 
-    def _windows(self, text: str) -> Iterator[tuple[Array, Array, Array, Array]]:
-        """Yield of each tone the probability that it is best and that it fits, then of each kind and severity."""
+    def _split(self, logits: Array) -> tuple[Array, Array, Array, Array]:
+        """Return of each tone the probability that it is best and that it fits, then of each kind and severity."""
         ends = np.cumsum([len(self._tones), len(self._tones), 1 + len(Kind)])
-        for logits in self._encoder.read(readable(text)):
-            best, fit, kinds, severities = np.split(logits, ends)
-            yield softmax(best), sigmoid(fit), softmax(kinds)[1:], softmax(severities)
+        best, fit, kinds, severities = np.split(logits, ends)
+        return softmax(best), sigmoid(fit), softmax(kinds)[1:], softmax(severities)
 
 
-def weighed(tones: Sequence[Tone], best: Array, fit: Array) -> Reading:
-    """Return what probabilities of tones amount to.
+def weighed(tones: Sequence[Tone], best: Array, fit: Array) -> tuple[Heard, ...]:
+    """Return the tones by their probabilities, the best first.
 
     Args:
         tones: All tones.
@@ -117,7 +128,7 @@ def weighed(tones: Sequence[Tone], best: Array, fit: Array) -> Reading:
         fit: That its replies fit, float32 (tones,).
     """
     told = [Heard(*each) for each in zip(tones, fit.tolist(), best.tolist(), strict=True)]
-    return Reading(tuple(sorted(told, key=lambda each: each.fit + BEST_WEIGHT * each.best, reverse=True)))
+    return tuple(sorted(told, key=lambda each: each.fit + BEST_WEIGHT * each.best, reverse=True))
 
 
 def digest_of_names(tones: Sequence[Tone]) -> str:

@@ -9,6 +9,7 @@ from e3rg.mllm.v1 import mllm_pb2 as mllm
 from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.common.errors import InvalidRequest
 from services.understanding.languages import UNKNOWN, Languages
+from services.understanding.reader import Reading
 from services.understanding.risk.care import Care, asks_for_a_human, asks_for_a_line
 from services.understanding.risk.domain import Heeded
 from services.understanding.risk.lines import check_country
@@ -54,11 +55,12 @@ class Replies:
         heeded = to_heeded(request.risk, request.risk_is_new) if request.HasField("risk") else None
         order = request.reply
         order.text = spelled(order.text)
-        reason, reply = self._stored(request, heeded)
+        reading = await self._offers.read(order)
+        reason, reply = self._stored(request, heeded, reading)
         if not reason:
             writer = await self._choose(request.variant, request.variants_version)
             if not request.language or writer.writes(request.language):
-                async with aclosing(self._checked(writer, order)) as parts:
+                async with aclosing(self._checked(writer, order, reading)) as parts:
                     async for part in parts:
                         yield part
                 return
@@ -70,14 +72,17 @@ class Replies:
         uses = [mllm.MemoryUse(unused=reason) for _ in order.memories]
         yield pb.WriteReplyResponse(record=mllm.ReplyRecord(degraded=reason, memories=uses))
 
-    def _stored(self, request: pb.WriteReplyRequest, heeded: Heeded | None) -> tuple[str, Sequence[str]]:
+    def _stored(
+        self, request: pb.WriteReplyRequest, heeded: Heeded | None, reading: Reading
+    ) -> tuple[str, Sequence[str]]:
         """Return the reason and the sentences of a reply that no writer may write; an empty reason for none."""
         order, language = request.reply, request.language
         said = [each.text for each in order.history if each.speaker == common.SPEAKER_AVATAR]
         if heeded and heeded.needs_care:
             if language and language not in self._care.others:
                 return RISK, self._languages.reply(language)
-            return RISK, self._care.reply(heeded, order.text, said, request.country, order.seed, language)
+            country, seed = request.country, order.seed
+            return RISK, self._care.reply(heeded, order.text, said, country, seed, reading.fits, language)
         if asks_for_a_human(order.text):
             return PROGRAM, self._care.of_a_program(said, order.text, order.seed)
         if asks_for_a_line(order.text):
@@ -86,10 +91,12 @@ class Replies:
             return LANGUAGE, self._languages.reply(language)
         return "", ()
 
-    async def _checked(self, writer: MllmVoter, order: mllm.WriteReplyRequest) -> AsyncGenerator[pb.WriteReplyResponse]:
+    async def _checked(
+        self, writer: MllmVoter, order: mllm.WriteReplyRequest, reading: Reading
+    ) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield what a writer writes, up to a sentence that may not be said."""
         told, withheld = await self._without_risks(order)
-        offer = await self._offers.offer(order)
+        offer = self._offers.offer(order, reading)
         offer.fill(told)
         said = 0
         async with aclosing(writer.write_reply(told)) as parts:

@@ -9,15 +9,14 @@ import pytest
 
 from perception.mpnet import buckets
 from services.mllm.reply.exemplars import Exemplars
-from services.understanding.reader import MessageReader
 from services.understanding.risk.classifier import Classifier
 from services.understanding.risk.domain import Kind, Severity, Source
 from services.understanding.risk.screen import KINDS, Array, RiskScreen
 from services.understanding.risk.second import SecondOpinion
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.risk.words import RiskWords
-from services.understanding.tones import store
 from services.understanding.training.risk_messages import read
+from tests.support.tones import real_reader
 
 CRIES = (
     "I want to kill myself.",
@@ -103,7 +102,7 @@ HARMLESS = ("Ich lebe gern.", "Mi marido me quiere.", "Je veux manger.", "\u6211
 
 @pytest.fixture(scope="module")
 def screen() -> RiskScreen:
-    reader = MessageReader(Path(".models"), store.read())
+    reader = real_reader()
     return RiskScreen(SecondOpinion(reader, Classifier(Path(".models"))))
 
 
@@ -193,7 +192,7 @@ def test_messages_of_the_training_set_are_whole() -> None:
 def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
     class Unsure:
         def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
-            return np.full(len(KINDS), 0.47 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+            return np.full(len(KINDS), 0.57 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
     screen = RiskScreen(Unsure())
     assert screen.find("It is all arranged.") is None
@@ -247,12 +246,12 @@ class Told:
 @pytest.mark.parametrize(
     ("first", "second", "before", "both"),
     [
-        (0.64, 0.36, "", 0.5287),
+        (0.64, 0.36, "", 0.5),
         (0.64, 0.36, "He drinks.", 0.5995),
-        (0.25, 0.8, "", 0.4739),
+        (0.25, 0.8, "", 0.5359),
         (0.9, 0.9, "", 0.9),
-        (0.98, 0.5, "", 0.9117),
-        (0.6, 0.0, "", 0.0745),
+        (0.98, 0.5, "", 0.875),
+        (0.6, 0.0, "", 0.0373),
         (0.09, 1.0, "", 0.09),
     ],
     ids=["doubted", "doubted alone", "shared", "sure", "one sure", "denied", "none"],
@@ -307,7 +306,7 @@ def test_a_cry_for_help_is_asked_about(screen: RiskScreen, text: str) -> None:
 
 
 def test_both_readers_read_what_is_written_past_filters() -> None:
-    first, second = MessageReader(Path(".models"), store.read()), Classifier(Path(".models"))
+    first, second = real_reader(), Classifier(Path(".models"))
     for written, meant in (("gonna kms", "gonna kill myself"), ("\uff49 want to d i e", "i want to die")):
         assert np.array_equal(first.risk(written)[0], first.risk(meant)[0])
         assert np.array_equal(second.read(written)[0], second.read(meant)[0])

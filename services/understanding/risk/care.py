@@ -5,43 +5,18 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import resources
+from statistics import mean
 from typing import Any
 
 from services.understanding.risk.domain import Heeded, Kind, Severity, Source
 from services.understanding.risk.lines import HelpLines
 from services.understanding.risk.words import must_flee
+from services.understanding.tones.fits import Fit
 
 Reply = tuple[str, ...]
 LIKELY = 0.65
 """Confidence of a doubtful risk from which the reply also says whom to call."""
 
-_FIRST = re.compile(
-    r"\b(?:im|ive)\b"
-    r"|\bi(?:'m|'ve|'d|'ll)?\b(?!(?:'m| am)? (?:just |really |so |only )?(?:think|know|knew|found|find|saw|see|heard"
-    r"|hear|believe|suspect|fear|worr\w+|scared|afraid|with|noticed|called|asked|told|live|work|teach|need to tell"
-    r"|got a|don'?t know|can see|can hear|can't wake|can't reach|love (?:him|her|them)))|\b(?:me|myself|us)\b"
-    r"|\bmy (?:room|bed|door|body|head|face|eyes?|ears?|nose|mouth|neck|throat|arms?|wrists?|hands?|fingers?|back|ribs"
-    r"|stomach|legs?|feet|hair|clothes|phone)\b"
-)
-_ANOTHER = re.compile(
-    r"\b(?:he|she|his|someone|somebody|a man|a woman|a guy|neighbou?rs?|colleague|co-?worker"
-    r"|grandma|grandpa|granny|gran|nana|mum|mummy|mom|mommy|dad|daddy"
-    r"|(?:my|our|the|a) (?:\w+ )?(?:friend|brother|sister|mother|father|son|daughter|husband|wife|partner"
-    r"|boyfriend|girlfriend|roommate|flatmate|child|kid|boy|girl|baby|toddler|niece|nephew|cousin|uncle|aunt|grandm\w+"
-    r"|grandf\w+|student|pupil|patient|boss))\b"
-)
-_OWN_ELDER = re.compile(
-    r"(?:^|\bmy |[.!?,] )(?:step)?(?:dad|daddy|father|mum|mummy|mom|mommy|mother|parents|uncle|teacher|coach|grandpa"
-    r"|grandfather)\b"
-)
-"""Of a danger to a child: whoever speaks so of their elders is most often the child."""
-_OWN_MAN = re.compile(r"\b(?:he|his|my (?:ex-?)?(?:husband|boyfriend|partner|stepdad|stepfather|dad|father))\b")
-"""Men of the user; of violence that is told of them, and nobody else is named, it is the user who suffers it."""
-_REPORTED = re.compile(
-    r"\b(?:says?|said|told|tells|posts?|posted|writes|wrote|shows?|showed|threatens?|threatened|plans?|planned|wants|bought"
-    r"|buys|is (?:going|planning|buying|talking)|has (?:a|got) (?:list|gun|rifle|knife|plan))\b"
-)
-"""A threat that is told of somebody; without it, whoever is spoken of is the one who is threatened."""
 _HUMAN = re.compile(
     r"\bare you (?:a |an |really |actually |even )*(?:real(?: person)?|human(?: being)?|person|robot|bot|machine|ai"
     r"|program|computer|alive)\b|\b(?:am i|is this|i'm) (?:\w+ )?(?:talking|speaking|chatting) (?:to|with)"
@@ -92,7 +67,14 @@ class Care:
         return self._others.keys()
 
     def reply(
-        self, heeded: Heeded, text: str, said: Iterable[str], country: str, seed: int, language: str = ""
+        self,
+        heeded: Heeded,
+        text: str,
+        said: Iterable[str],
+        country: str,
+        seed: int,
+        fits: Mapping[str, Fit],
+        language: str = "",
     ) -> Reply:
         """Return the sentences that answer a risk.
 
@@ -102,6 +84,7 @@ class Care:
             said: What the avatar said before in the conversation: a reply of which a sentence was said comes last.
             country: ISO 3166-1 alpha-2 code, empty for the operator's default.
             seed: Same seed, same choice.
+            fits: How well each reply of `all` fits the message, by its sentences joined by spaces.
             language: One of `others`; else the reply is English.
         """
         risk = heeded.risk
@@ -116,7 +99,8 @@ class Care:
         else:
             is_threatened = risk.kind is Kind.HARM_TO_OTHERS and heeded.is_new and is_of_a_threatened(text)
             kind = Kind.VIOLENCE if is_threatened else risk.kind
-            replies = self._replies[kind][risk.severity.name.lower()][_group(heeded, text)]
+            groups = self._replies[kind][risk.severity.name.lower()]
+            replies = groups[_group(heeded, groups, fits)]
             replies = [*replies, *([] if heeded.is_new else self._later)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
@@ -129,6 +113,10 @@ class Care:
         """Return the sentences that name the help lines of a country to a user who asks for one."""
         filled = [self._lines.fill(reply, Kind.SUICIDE, country) for reply in self._line]
         return _fresh(filled, said, f"{seed} {text}")
+
+    def texts(self) -> list[str]:
+        """Return every reply, unfilled, as `reply` knows it in `fits`."""
+        return [" ".join(reply) for reply in self.all().values()]
 
     def all(self) -> dict[str, Reply]:
         """Return every reply, unfilled, by "kind.severity.group.number"."""
@@ -147,24 +135,13 @@ def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
-def _group(heeded: Heeded, text: str) -> str:
+def _group(heeded: Heeded, groups: Mapping[str, Sequence[Sequence[str]]], fits: Mapping[str, Fit]) -> str:
+    """Return who is spoken to: whoever is in danger or threatens, or whoever tells of another."""
     if not heeded.is_new:
         return "later"
     if heeded.risk.source is Source.EARLIER:
         return "done"
-    return "other" if is_about_another(text, heeded.risk.kind) else "self"
-
-
-def is_about_another(text: str, kind: Kind) -> bool:
-    """Tell whether a message speaks of somebody else alone: in danger, or as the one who threatens."""
-    plain = text.lower().replace("\u2019", "'")
-    if kind is Kind.HARM_TO_OTHERS and not _REPORTED.search(plain):
-        return False
-    if kind is Kind.CHILD and _OWN_ELDER.search(plain):
-        return False
-    if kind is Kind.VIOLENCE:
-        plain = _OWN_MAN.sub("", plain)
-    return bool(_ANOTHER.search(plain)) and not _FIRST.search(plain)
+    return max(("self", "other"), key=lambda group: mean(fits[" ".join(reply)].sayable for reply in groups[group]))
 
 
 def is_of_a_threatened(text: str) -> bool:

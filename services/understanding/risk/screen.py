@@ -46,8 +46,8 @@ class Bars:
         sentence: Of one sentence of several, read by itself.
     """
 
-    alone: float = 0.5
-    with_words: float = 0.45
+    alone: float = 0.6
+    with_words: float = 0.55
     sentence: float = 0.95
 
 

@@ -9,7 +9,7 @@ from services.understanding.risk.screen import Array, Reader
 
 ASKED_FROM = 0.1
 """Confidence of the first reader below which the second is not asked: it could not change what is done."""
-SECOND_WEIGHT, SECOND_WEIGHT_BEHIND = 0.4, 0.15
+SECOND_WEIGHT, SECOND_WEIGHT_BEHIND = 0.5, 0.15
 """Of the second reader, and where it does not know what was said before; the rest is the first's. Set with the bars, on
 messages that neither was taught."""
 LEAST = 1e-3

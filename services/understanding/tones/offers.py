@@ -74,15 +74,17 @@ class Offers:
         self._reader, self._wheel = reader, wheel
         self._threads = ThreadPoolExecutor(WORKERS, "tones")
 
-    async def offer(self, order: mllm.WriteReplyRequest) -> Offer:
+    async def read(self, order: mllm.WriteReplyRequest) -> Reading:
+        """Return what an order's message sounds like, and which replies fit it."""
+        before = said_before(order.history)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._reader.read, order.text, before)
+
+    def offer(self, order: mllm.WriteReplyRequest, reading: Reading) -> Offer:
         """Return what the writer of an order is told."""
         said = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_AVATAR]
-        before = said_before(order.history)
-        loop = asyncio.get_running_loop()
-        reading = await loop.run_in_executor(self._threads, self._reader.read, order.text, before)
-        label = order.user_emotion.label
-        felt = self._wheel.labels.get(label, self._wheel.labels["neutral"])
-        return Offer(reading, *fitting(reading, felt, order.text, said, order.seed))
+        felt = self._wheel.labels.get(order.user_emotion.label, self._wheel.labels["neutral"])
+        name = " ".join(order.profile.name.split())
+        return Offer(reading, *fitting(reading, felt, name, said, order.seed))
 
     def close(self) -> None:
         """End the threads."""

@@ -4,6 +4,7 @@
 begin with the user's words told back; `# ` begins a line that says when a tone is meant, `> ` a reply.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -65,6 +66,11 @@ def read(path: Path = PATH) -> tuple[Tone, ...]:
     if missing := set(Valence) - {tone.name for tone in tones}:
         raise ValueError(f"{path.name}: it lacks the tones of the valences {', '.join(sorted(missing))}")
     return tones
+
+
+def replies(tones: Iterable[Tone]) -> list[str]:
+    """Return all replies of tones."""
+    return [reply for tone in tones for reply in tone.replies]
 
 
 def _tone(header: str, replies: list[str]) -> Tone:

@@ -29,6 +29,11 @@ MARKS = {"?": "What?", "!": "Oh!"}
 SIGN_CATEGORIES = {"So"}
 APART = re.compile(r"\b(?:[^\W\d_][ .*-]){2,}[^\W\d_]\b")
 """A word told letter by letter: "k i l l"."""
+LOOK_ALIKES = str.maketrans("\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0455013", "aeopcyxisoie")
+DISGUISED = re.compile(
+    r"\b(?=\w*[a-z])(?:\w*[\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0455]\w*|[a-z]+[013][a-z]+)\b", re.I
+)
+"""A Latin word with letters of another script, or figures, in place of those that they look like: "d1e"."""
 SHORT_FORMS = (
     (re.compile(r"(?<!\d)(?<!\d )\bkms\b(?! (?:away|from|to)\b)", re.IGNORECASE), "kill myself"),
     (re.compile(r"\bkys\b", re.IGNORECASE), "kill yourself"),
@@ -57,6 +62,7 @@ def readable(text: str) -> str:
     """Return a text for a model that was taught no signs: "Great. upside-down face", "I want to kill myself"."""
     text = unicodedata.normalize("NFKC", text)
     text = APART.sub(lambda found: re.sub(r"[ .*-]", "", found[0]), text)
+    text = DISGUISED.sub(lambda found: found[0].translate(LOOK_ALIKES), text)
     for short, long in SHORT_FORMS:
         text = short.sub(long, text)
     named: list[str] = []

@@ -40,6 +40,10 @@ def heeded(kind: Kind, severity: Severity, is_new: bool = True) -> Heeded:
     return Heeded(Risk(kind, severity, 1.0, Source.CLASSIFIER), is_new)
 
 
+def of(kind: Kind, group: str) -> list[tuple[str, ...]]:
+    return [reply for name, reply in GROUPS.items() if name.startswith(f"{kind}.high.{group}.")]
+
+
 def test_there_are_replies_to_every_kind_and_severity() -> None:
     for kind in Kind:
         for severity in Severity:
@@ -176,6 +180,8 @@ def test_what_was_done_is_answered_as_an_emergency(kind: Kind) -> None:
     done = Heeded(Risk(kind, Severity.HIGH, 1.0, Source.EARLIER), is_new=True)
     for seed in range(9):
         assert "your local emergency number" in " ".join(CARE.reply(done, "I did it.", (), "", seed, ALIKE))
+    of_another = " ".join(CARE.reply(done, "yes he jumped", (), "", 0, ALIKE))
+    assert of_another in {" ".join(HelpLines().fill(reply, kind, "")) for reply in of(kind, "other")}
 
 
 @pytest.mark.parametrize(

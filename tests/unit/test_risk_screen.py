@@ -307,7 +307,12 @@ def test_a_cry_for_help_is_asked_about(screen: RiskScreen, text: str) -> None:
 
 def test_both_readers_read_what_is_written_past_filters() -> None:
     first, second = real_reader(), Classifier(Path(".models"))
-    for written, meant in (("gonna kms", "gonna kill myself"), ("\uff49 want to d i e", "i want to die")):
+    for written, meant in (
+        ("gonna kms", "gonna kill myself"),
+        ("\uff49 want to d i e", "i want to die"),
+        ("i want to d1e", "i want to die"),
+        ("k\u0456ll m\u0435", "kill me"),
+    ):
         assert np.array_equal(first.risk(written)[0], first.risk(meant)[0])
         assert np.array_equal(second.read(written)[0], second.read(meant)[0])
     assert np.array_equal(first.risk("I could die /s")[0], first.risk("I could die")[0])

@@ -35,6 +35,7 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 
+_DONE_BY_ANOTHER = re.compile(r"\b(?:he|she|they)\b", re.IGNORECASE)
 _THREATENED = re.compile(
     r"\b(?:they|he|she|boys|men|lads|girls|kids|someone|somebody|guys|people)\b[^.!?]*\b(?:me|us)\b", re.IGNORECASE
 )
@@ -100,7 +101,7 @@ class Care:
             is_threatened = risk.kind is Kind.HARM_TO_OTHERS and heeded.is_new and is_of_a_threatened(text)
             kind = Kind.VIOLENCE if is_threatened else risk.kind
             groups = self._replies[kind][risk.severity.name.lower()]
-            replies = groups[_group(heeded, groups, fits)]
+            replies = groups[_group(heeded, text, groups, fits)]
             replies = [*replies, *([] if heeded.is_new else self._later)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
@@ -135,12 +136,12 @@ def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
 
 
-def _group(heeded: Heeded, groups: Mapping[str, Sequence[Sequence[str]]], fits: Mapping[str, Fit]) -> str:
+def _group(heeded: Heeded, text: str, groups: Mapping[str, Sequence[Sequence[str]]], fits: Mapping[str, Fit]) -> str:
     """Return who is spoken to: whoever is in danger or threatens, or whoever tells of another."""
     if not heeded.is_new:
         return "later"
     if heeded.risk.source is Source.EARLIER:
-        return "done"
+        return "other" if _DONE_BY_ANOTHER.search(text) else "done"
     return max(("self", "other"), key=lambda group: mean(fits[" ".join(reply)].sayable for reply in groups[group]))
 
 

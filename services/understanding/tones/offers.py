@@ -1,19 +1,27 @@
 """Offers a writer replies that fit what a message does and sounds like."""
 
 import asyncio
+import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from e3rg.common.v1 import common_pb2 as common
 from e3rg.mllm.v1 import mllm_pb2 as mllm
 from emotions import Wheel
 from services.understanding.reader import BEFORE, Reading
-from services.understanding.tones.replies import fitting
+from services.understanding.tones.fits import Fit
+from services.understanding.tones.replies import NAME, fitting
 from services.understanding.tones.store import Act, Tone
 
 WORKERS = 2
+ASKS_NAME = re.compile(
+    r"\b(?:what(?:'?s| is)|tell me|(?:may|can) i (?:know|ask)) (?:ur|your) (?:first )?name\b(?! of)"
+    r"|\bwhat (?:should|do|can|may|shall) i call (?:you|u)\b",
+    re.IGNORECASE,
+)
+"""Asks what the avatar is called: to the reader that is one question of many about it."""
 ACTS = {
     Act.TELLING: mllm.ACT_TELLING,
     Act.FACT: mllm.ACT_FACT,
@@ -84,6 +92,9 @@ class Offers:
         said = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_AVATAR]
         felt = self._wheel.labels.get(order.user_emotion.label, self._wheel.labels["neutral"])
         name = " ".join(order.profile.name.split())
+        if ASKS_NAME.search(order.text.replace("\u2019", "'")):
+            named = [reply for reply in reading.fits if NAME in reply]
+            reading = replace(reading, fits={**reading.fits, **dict.fromkeys(named, Fit(1.0, 1.0))})
         return Offer(reading, *fitting(reading, felt, name, said, order.seed))
 
     def close(self) -> None:

@@ -74,3 +74,13 @@ async def test_a_message_of_emoji_alone_is_spelled_out_for_voters_and_writer(stu
     assert cast.text.messages[0].text == "loudly crying face"
     await write(stub, "\U0001f62d\U0001f62d")
     assert cast.lead.orders[0].message.text == "loudly crying face"
+
+
+@pytest.mark.parametrize(("text", "is_told"), [("What\u2019s your name?", True), ("What is your view?", False)])
+async def test_who_asks_for_its_name_is_told_the_avatars(stub: "Stub", cast: Cast, text: str, is_told: bool) -> None:
+    order = mllm.WriteReplyRequest(text=text, user_emotion=emotion("neutral"), reply_emotion=emotion("caring"))
+    order.profile.name = "Anna"
+    async for _ in stub.WriteReply(pb.WriteReplyRequest(reply=order)):
+        pass
+    (asked,) = cast.lead.orders
+    assert ("Anna" in asked.replies[0]) == is_told

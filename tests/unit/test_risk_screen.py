@@ -192,7 +192,7 @@ def test_messages_of_the_training_set_are_whole() -> None:
 def test_less_is_enough_in_a_conversation_that_raised_a_risk() -> None:
     class Unsure:
         def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
-            return np.full(len(KINDS), 0.57 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+            return np.full(len(KINDS), 0.47 / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
 
     screen = RiskScreen(Unsure())
     assert screen.find("It is all arranged.") is None

@@ -42,12 +42,14 @@ class Bars:
 
     Attributes:
         alone: Of a text without words of a risk.
-        with_words: Of a text with words of one, or in a conversation that raised one.
+        with_words: Of a text with words of one.
+        watched: In a conversation that raised one.
         sentence: Of one sentence of several, read by itself.
     """
 
     alone: float = 0.6
     with_words: float = 0.55
+    watched: float = 0.4
     sentence: float = 0.95
 
 
@@ -77,8 +79,8 @@ class RiskScreen:
             return Risk(Kind.MEDICAL, Severity.HIGH, 1.0, Source.CLASSIFIER)
         if said.cries_for_help:
             return Risk(Kind.MEDICAL, Severity.LOW, CRY, Source.CLASSIFIER)
-        is_near = is_watched or bool(said.english)
-        found = self._read(text, before, self._bars.with_words if is_near else self._bars.alone)
+        bar = self._bars.watched if is_watched else self._bars.with_words if said.english else self._bars.alone
+        found = self._read(text, before, bar)
         sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]
         if (found and found.is_sure) or len(sentences) < 2:
             return found

@@ -102,7 +102,7 @@ async def test_an_earlier_risk_is_heeded_until_it_fades(stub: "Stub") -> None:
 
 async def test_less_is_enough_after_a_risk_that_has_not_faded(stub: "Stub", cast: Cast) -> None:
     hint = "It is all arranged."
-    cast.risk_reader.found[hint], cast.risk_reader.confidence[hint] = (Kind.SUICIDE, Severity.HIGH), 0.57
+    cast.risk_reader.found[hint], cast.risk_reader.confidence[hint] = (Kind.SUICIDE, Severity.HIGH), 0.47
     assert not (await understand(stub, hint)).HasField("risk")
     low = earlier(common.RISK_SEVERITY_LOW)
     answered = await understand(stub, hint, with_risks(low))

@@ -266,11 +266,16 @@ def test_a_second_reader_says_how_sure_one_may_be(first: float, second: float, b
 
 
 def test_whoever_does_not_wake_or_breathe_needs_a_doctor_now(screen: RiskScreen) -> None:
-    for text in ("my mummy is asleep all day and she wont wake up", "grandma fell and isn\u2019t breathing"):
+    for text in (
+        "my mummy is asleep all day and she wont wake up",
+        "grandma fell and isn\u2019t breathing",
+        "The baby is choking on a grape and turning blue!",
+    ):
         found = screen.find(text)
         assert found
         assert (found.kind, found.severity, found.is_sure) == (Kind.MEDICAL, Severity.HIGH, True)
     assert screen.find("My alarm won't wake me up, I need a louder one.") is None
+    assert screen.find("My toast turned blue, how old is that bread?") is None
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,16 @@ def test_after_an_urgent_risk_a_doubtful_sign_is_not_asked_about() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["I did it.", "i took them", "Done", "it's done", "ok i did", "I've taken all of them now"]
+    "text",
+    [
+        "I did it.",
+        "i took them",
+        "Done",
+        "it's done",
+        "ok i did",
+        "I've taken all of them now",
+        "im getting really sleepy",
+    ],
 )
 def test_it_is_done_after_a_risk_is_an_emergency(text: str) -> None:
     for severity in (Severity.MEDIUM, Severity.HIGH):
@@ -77,7 +86,13 @@ def test_it_is_done_alone_means_nothing(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I did my homework and then I called my sister", "Did it rain?", "I took the bus to the market", "I did not"],
+    [
+        "I did my homework and then I called my sister",
+        "Did it rain?",
+        "I took the bus to the market",
+        "I did not",
+        "I'm getting a dog",
+    ],
 )
 def test_other_messages_do_not_say_that_it_is_done(text: str) -> None:
     assert not is_done(text)

@@ -20,10 +20,12 @@ SENTENCE_TRUST = 0.75
 
 LIFELESS = re.compile(
     r"\b(?:won'?t|will not|can'?t|cannot|doesn'?t|isn'?t|not) (?:wak(?:e|ing)|breath(?:e|ing))\b"
-    r"|\bstopped breathing\b|\bunconscious\b|\bturn(?:ing|ed) blue\b",
+    r"|\bstopped breathing\b|\bunconscious\b|\bturn(?:ing|ed|s) blue\b|\bchok(?:ing|es) on\b",
     re.IGNORECASE,
 )
 """Of a risk, whatever its kind: somebody's life hangs on the next minutes."""
+LIFELESS_BAR = 0.3
+"""Probability of any risk from which such words are believed."""
 
 Array = NDArray[np.float32]
 KINDS = tuple(Kind)
@@ -92,10 +94,11 @@ class RiskScreen:
     def _read(self, text: str, before: str, bar: float, trust: float = 1.0) -> Risk | None:
         kinds, severities = self._reader.risk(text, before)
         confidence = float(kinds.sum())
-        if confidence < bar:
+        is_lifeless = bool(LIFELESS.search(text.replace("\u2019", "'")))
+        if confidence < (min(bar, LIFELESS_BAR) if is_lifeless else bar):
             return None
         confidence *= trust
-        if LIFELESS.search(text.replace("\u2019", "'")):
+        if is_lifeless:
             return Risk(Kind.MEDICAL, Severity.HIGH, max(confidence, SURE), Source.CLASSIFIER)
         kind = KINDS[int(kinds.argmax())]
         risk = Risk(kind, Severity(int(severities.argmax()) + 1), min(confidence, 1.0), Source.CLASSIFIER)

@@ -20,7 +20,8 @@ DONE = re.compile(
     r"|it'?s (done|over|too late( now)?|happening|starting( to work)?|all gone|in me( now)?)"
     r"|it is (done|over|too late( now)?|happening|all gone)|done|all (of )?(it|them)|no way back( now)?"
     r"|they'?re (all )?(gone|in me)|too late( now)?"
-    r"|i('m| am) (doing it|going now|bleeding|getting (sleepy|dizzy|tired|cold)|so (sleepy|dizzy|cold)))\b"
+    r"|i('?m| am) (doing it|going now|bleeding|sleepy|dizzy|drowsy"
+    r"|((getting|so|really|very|kinda) )+(sleepy|dizzy|drowsy|cold|tired)))\b"
     r"(\W+(now|already|again|tonight|today|just|all|of|it|them|the|pills|tablets|rest|bottle|sorry|bye|goodbye|and|so|an|a"
     r"|hour|half|few|five|ten|twenty|minutes?|ago|\d+|i'm|im|feel|getting|sleepy|dizzy|tired|scared|cold|is|gone))*\W*$",
     re.IGNORECASE,

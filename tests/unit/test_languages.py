@@ -8,6 +8,7 @@ from services.understanding.languages import UNKNOWN, Languages
 from services.understanding.risk.care import Care
 from services.understanding.risk.domain import Heeded, Kind, Risk, Severity, Source
 from services.understanding.risk.lines import HelpLines
+from tests.support.tones import ALIKE
 
 LANGUAGES = Languages()
 KIN = {"no": {"no", "da", "sv", ""}, "da": {"no", "da", "sv", ""}, "sv": {"no", "da", "sv", ""}}
@@ -70,10 +71,10 @@ def test_speech_in_no_known_language_is_answered_in_english() -> None:
 @pytest.mark.parametrize("language", sorted(CARE.others))
 def test_care_in_other_languages_names_help_and_is_not_repeated(language: str, kind: Kind) -> None:
     heeded = Heeded(Risk(kind, Severity.HIGH, 1.0, Source.WORDS), is_new=True)
-    first = CARE.reply(heeded, "x", (), "", 0, language)
-    second = CARE.reply(heeded, "x", first, "", 0, language)
+    first = CARE.reply(heeded, "x", (), "", 0, ALIKE, language)
+    second = CARE.reply(heeded, "x", first, "", 0, ALIKE, language)
     assert first != second
     for reply in (first, second):
         assert LANGUAGES.language_of(" ".join(reply)) == language
         assert not re.search(r"[{}]|\d", " ".join(reply))
-    assert "112" in " ".join(CARE.reply(heeded, "x", (), "DE", 0, language))
+    assert "112" in " ".join(CARE.reply(heeded, "x", (), "DE", 0, ALIKE, language))

@@ -270,6 +270,7 @@ def test_whoever_does_not_wake_or_breathe_needs_a_doctor_now(screen: RiskScreen)
         "my mummy is asleep all day and she wont wake up",
         "grandma fell and isn\u2019t breathing",
         "The baby is choking on a grape and turning blue!",
+        "I drank a bottle of bleach",
     ):
         found = screen.find(text)
         assert found
@@ -308,6 +309,21 @@ def test_a_cry_for_help_is_asked_about(screen: RiskScreen, text: str) -> None:
     assert found
     assert (found.severity, found.is_sure) == (Severity.LOW, False)
     assert screen.find("Can you help me with my homework?") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_asked"),
+    [
+        ("how do I tie a noose", True),
+        ("How many sleeping pills would it take?", True),
+        ("How do I tie a tie?", False),
+        ("How many tablets do I take a day?", False),
+    ],
+)
+def test_who_asks_for_the_means_to_die_is_asked_about_it(screen: RiskScreen, text: str, is_asked: bool) -> None:
+    found = screen.find(text)
+    assert bool(found) == is_asked
+    assert not found or (found.kind, found.is_sure) == (Kind.SUICIDE, False)
 
 
 def test_both_readers_read_what_is_written_past_filters() -> None:

@@ -316,3 +316,15 @@ def test_what_is_remembered_comes_behind_the_first_sentence_of_a_reply_that_fits
     assert record.memories[0].sentence
     said, _ = reply(backend, replace(asked, memories=()))
     assert said == "So your dog Rex had to have an operation. I'm sorry. How is he now?"
+
+
+def test_who_asks_for_what_is_remembered_gets_nothing_else(backend: smollm2.Smollm2Backend) -> None:
+    asked = replace(
+        REQUEST,
+        message=Message(text="What\u2019s the name of my dog?"),
+        act=Act.FACT,
+        replies=("I don't know that, I'm afraid.",),
+        memories=(Memory("My dog is called Rex.", "neutral", turns_ago=5, similarity=0.7),),
+    )
+    assert reply(backend, asked)[0] == "You told me that your dog was called Rex."
+    assert reply(backend, replace(asked, memories=()))[0] == "I don't know that, I'm afraid."

@@ -7,7 +7,7 @@ from emotions import Wheel
 from services.mllm.domain import ReplyRecord, ReplyRequest, ReplySentence, check_order
 from services.mllm.reply.exemplars import Embedder, Exemplars
 from services.mllm.reply.gate import Gate, Situation, sentences
-from services.mllm.reply.recall import Recall, unused
+from services.mllm.reply.recall import ASKS_MEMORY, Recall, unused
 from services.mllm.reply.restate import restated
 from services.mllm.reply.small_talk import small_talk
 from services.mllm.reply.stored import general_reply, passes, situation_of
@@ -62,9 +62,12 @@ class ReplyWriter:
     def _offered(self, request: ReplyRequest, own: tuple[str, ...], recalled: str) -> list[str]:
         """The sentences of an example of the identity's own, or of the first reply offered.
 
-        What is remembered comes behind the first of several: "I'm sorry" is of what was said now. Without either the
-        reply may begin with the user's own words.
+        What is remembered comes behind the first of several: "I'm sorry" is of what was said now; who asks for it gets
+        nothing else, as the reply to any other question says that it cannot be told. Without either the reply may begin
+        with the user's own words.
         """
+        if recalled and ASKS_MEMORY.search(request.message.text.replace("\u2019", "'")):
+            return [recalled]
         said = list(own or sentences(request.replies[0]))
         if recalled:
             said.insert(int(len(said) > 1), recalled)

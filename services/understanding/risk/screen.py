@@ -14,13 +14,15 @@ from services.understanding.spelling import readable
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SENTENCE_WORDS_MIN = 3
 CRY = 0.7
-"""Confidence in a cry for help that says nothing else: it is asked about, and the reply says whom to call."""
+"""Confidence in a cry for help that says nothing else, and where somebody asks for the means to die: it is asked about,
+and the reply says whom to call."""
 SENTENCE_TRUST = 0.75
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
 
 LIFELESS = re.compile(
     r"\b(?:won'?t|will not|can'?t|cannot|doesn'?t|isn'?t|not) (?:wak(?:e|ing)|breath(?:e|ing))\b"
-    r"|\bstopped breathing\b|\bunconscious\b|\bturn(?:ing|ed|s) blue\b|\bchok(?:ing|es) on\b",
+    r"|\bstopped breathing\b|\bunconscious\b|\bturn(?:ing|ed|s) blue\b|\bchok(?:ing|es) on\b"
+    r"|\b(?:drank|drunk|swallowed|ate)\b[^.!?]*\b(?:bleach|antifreeze|poison|detergent|drain cleaner|weed ?killer)\b",
     re.IGNORECASE,
 )
 """Of a risk, whatever its kind: somebody's life hangs on the next minutes."""
@@ -83,6 +85,8 @@ class RiskScreen:
             return Risk(Kind.MEDICAL, Severity.LOW, CRY, Source.CLASSIFIER)
         bar = self._bars.watched if is_watched else self._bars.with_words if said.english else self._bars.alone
         found = self._read(text, before, bar)
+        if not found and said.asks_for_means:
+            found = Risk(Kind.SUICIDE, Severity.LOW, CRY, Source.CLASSIFIER)
         sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]
         if (found and found.is_sure) or len(sentences) < 2:
             return found

@@ -22,6 +22,11 @@ TOLD = re.compile(
     r"\b(?:novel|book|story|film|movie|game|show|dream\w*|song|episode|chapter|series|drill|years? ago)\b"
 )
 HELP = re.compile(r"^\W*(?:please |somebody |someone )?help(?: me)?(?: please| now)?\W*$")
+MEANS = re.compile(
+    r"\b(?:tie|make) a noose\b"
+    r"|\bhow (?:many|much)\b[^.!?]*\b(?:pills|tablets|paracetamol|ibuprofen|insulin|of them)\b[^.!?]*"
+    r"\b(?:(?:would|does) it take\b|kill\b|fatal\b|lethal\b)"
+)
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,14 @@ class Said:
         other: In another language.
         must_flee: It tells of fire or fumes where somebody is.
         cries_for_help: It says "help" and nothing else.
+        asks_for_means: It asks for the means to die.
     """
 
     english: frozenset[Kind]
     other: tuple[Kind, ...]
     must_flee: bool = False
     cries_for_help: bool = False
+    asks_for_means: bool = False
 
 
 def must_flee(text: str) -> bool:
@@ -65,6 +72,7 @@ class RiskWords:
             other=tuple(kind for kind, pattern in self._other.items() if pattern.search(said)),
             must_flee=must_flee(plain),
             cries_for_help=bool(HELP.search(plain)),
+            asks_for_means=bool(MEANS.search(plain)),
         )
 
 

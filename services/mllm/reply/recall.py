@@ -1,4 +1,4 @@
-"""Says one true sentence about something that the user said earlier, when what they say now is about the same.
+"""One true sentence about something that the user said earlier, when what they say now is about the same.
 
 The sentence is made of the recalled words, told back to the user (`second_person`), and judged by the gate like any
 other. It is left out rather than forced: a reply without it is a good reply, one that recalls the wrong thing is not.
@@ -70,18 +70,18 @@ class Recalled:
 
 
 def unused(request: ReplyRequest, reason: str) -> tuple[MemoryUse, ...]:
-    """Returns the record of a reply that no memory was looked at for."""
+    """Return the record of a reply that no memory was looked at for."""
     return tuple(MemoryUse(unused=reason) for _ in request.memories)
 
 
 class Recall:
-    """Chooses the memory and makes the sentence; `gate` judges it."""
+    """Choice of the memory, and the sentence; `gate` judges it."""
 
     def __init__(self, wheel: Wheel, gate: Gate) -> None:
         self._wheel, self._gate = wheel, gate
 
     def sentence(self, request: ReplyRequest, situation: Situation) -> Recalled:
-        """Returns a sentence about the nearest memory that one can and may speak of."""
+        """Return a sentence about the nearest memory that one can and may speak of."""
         reasons = [next(self._refusals(memory, request), "") for memory in request.memories]
         nearest = sorted(range(len(reasons)), key=lambda place: -request.memories[place].similarity)
         chosen, said = None, ""
@@ -100,7 +100,7 @@ class Recall:
         return Recalled(said, tuple(uses))
 
     def _refusals(self, memory: Memory, request: ReplyRequest) -> Iterator[str]:
-        """Yields why a memory is not to be spoken of; nothing when it may be."""
+        """Yield why a memory is not to be spoken of; nothing when it may be."""
         history = request.message.history
         in_ears = [one.text for one in history[-JUST_SAID_UTTERANCES:]]
         avatar = [one.text for one in history if one.speaker == "avatar"]
@@ -140,7 +140,7 @@ class Recall:
         return ""
 
     def _is_tender(self, memory: Memory, request: ReplyRequest) -> bool:
-        """Tells whether a memory is only named and not told: an accusation, a deed, a death, joy before a death."""
+        """Tell whether a memory is only named and not told: an accusation, a deed, a death, joy before a death."""
         then = self._wheel.label(memory.emotion).valence if memory.emotion else 0.0
         is_worst = request.user_emotion == "devastated" or self._gate.is_grave(request.message.text)
         was_good = then >= GOOD_VALENCE and is_worst
@@ -149,14 +149,14 @@ class Recall:
 
 
 def _forms(text: str) -> Iterator[tuple[str, bool]]:
-    """Yields what can be said of `text`, the fullest first, clauses before topics, and whether it is a clause."""
+    """Yield what can be said of `text`, the fullest first, clauses before topics, and whether it is a clause."""
     parts = sentences(text)
     yield from ((told, True) for told in map(clause, parts) if told)
     yield from ((named, False) for named in map(topic, parts) if named)
 
 
 def _are_of_others(earlier: str, now: str) -> bool:
-    """Tells whether both texts name somebody or something of the user's, and not the same."""
+    """Tell whether both texts name somebody or something of the user's, and not the same."""
     were, are = (" ".join(filter(None, map(topic, sentences(text)))) for text in (earlier, now))
     shared = {stem(word) for word in words(were)} & {stem(word) for word in words(now)}
     shared |= {stem(word) for word in words(are)} & {stem(word) for word in words(earlier)}

@@ -14,7 +14,7 @@ MOVED_LABELS = frozenset({"caring", "faithful"})
 
 
 def situation_of(request: ReplyRequest, wheel: Wheel) -> Situation:
-    """Returns what a sentence of the reply to `request` is judged against."""
+    """Return what a sentence of the reply to `request` is judged against."""
     history = request.message.history
     return Situation(
         message=request.message.text,
@@ -26,7 +26,7 @@ def situation_of(request: ReplyRequest, wheel: Wheel) -> Situation:
 
 
 def passes(gate: Gate, reply: tuple[str, ...], situation: Situation) -> bool:
-    """Tells whether all sentences of a stored reply pass the gate, one after the other."""
+    """Tell whether all sentences of a stored reply pass the gate, one after the other."""
     for sentence in reply:
         if gate.refusal(sentence, situation):
             return False
@@ -37,7 +37,7 @@ def passes(gate: Gate, reply: tuple[str, ...], situation: Situation) -> bool:
 def general_reply(
     request: ReplyRequest, situation: Situation, exemplars: Exemplars, gate: Gate, wheel: Wheel
 ) -> tuple[str, ...]:
-    """Returns the sentences of a stored reply that fits whatever was said with the user's emotion.
+    """Return the sentences of a stored reply that fits whatever was said with the user's emotion.
 
     A reply that was given before is not given again while there is another, and a grave message with a label of no bad
     feeling is answered gravely. `request.seed` decides among those that pass.

@@ -1,4 +1,4 @@
-"""Learn how well each stored reply fits a message, `services/understanding/tones/fits.npz`, from graded replies.
+"""Train the regressions that tell how well each reply fits, `services/understanding/tones/fits.npz`, on graded replies.
 
     python -m services.understanding.training.reply_fits .models --hold plainday,singles_75,talks_75
 

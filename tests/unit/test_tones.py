@@ -106,6 +106,7 @@ def test_what_was_said_before_tells_a_danger_from_what_only_sounds_like_one(read
 def test_a_message_that_is_marked_as_irony_is_taken_for_it(reader: MessageReader, mark: str) -> None:
     read = reader.read(f"What a wonderful surprise, the boss wants me in on Sunday {mark}")
     assert read.heard[0].tone.name == "irony"
+    read = reader.read(f"I made pancakes for breakfast {mark}")
     assert fitting(read, emotions.load().label("happy"), "", [], 0)[0].name == "irony"
     assert reader.read("We stood at the bus/s").heard[0].tone.name != "irony"
 

@@ -88,7 +88,7 @@ class TableWriter:
                 while not is_taken(self._live):
                     await self._live.changed()
         except TimeoutError:
-            return self._live.problem or "this gateway has not read the new table yet"
+            return self._live.problem or "this gateway has not read and checked the new table yet"
         return ""
 
     async def roll_back(self, stage: str, variant: str, reason: str, at_s: float) -> bool:

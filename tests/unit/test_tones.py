@@ -14,7 +14,7 @@ from services.understanding.risk.screen import RiskScreen
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.tones import store
 from services.understanding.tones.fits import Fit, ReplyFits
-from services.understanding.tones.replies import NAME, SENTENCE_END, fitting
+from services.understanding.tones.replies import GRAVE, HOPES, NAME, SENTENCE_END, first_sentence, fitting
 from services.understanding.tones.store import Act, Valence
 from services.understanding.training import reply_grades, tone_messages
 from tests.support.risk import ToldReader
@@ -173,6 +173,18 @@ def test_where_all_was_said_something_is_still_said() -> None:
 def test_nothing_glad_is_said_where_a_sad_reply_is_likely_to_fit_too(sad: str) -> None:
     assert TONES[taken_up(reading("funny", sad, fit=0.9))].valence is not Valence.GOOD
     assert taken_up(reading("funny", fit=0.9)) == "funny"
+
+
+def test_a_message_in_danger_is_taken_up_gravely_or_not_at_all() -> None:
+    assert TONES.keys() >= GRAVE
+    said: list[str] = []
+    for _ in range(4):
+        said.append(first_sentence(reading("worry", "hurt"), said))
+        assert said[-1].endswith(".")
+        assert not HOPES.search(said[-1])
+    assert len(set(said)) == 4
+    assert first_sentence(reading("playful", "resolve", "joy", "fact"), []) == ""
+    assert first_sentence(reading("hurt", fit=0.7), []) == ""
 
 
 def test_a_seed_decides_among_replies_that_fit_alike_only() -> None:

@@ -133,16 +133,26 @@ def as_spoken(text: str, chance: random.Random) -> str:
     return " ".join(plain) or text
 
 
-def options(doc: str | None, target: Path, start: Path, epochs: int) -> argparse.Namespace:
-    """Return the command line of a training: `models_dir`, `hold`, `threads`, `to`, `start`, `epochs`."""
+def options(doc: str | None, target: Path, start: Path, epochs: int) -> argparse.ArgumentParser:
+    """Return a parser of the command line of a training: `models_dir`, `threads`, `to`, `start`, `epochs`."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("models_dir", type=Path)
-    parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out, to see what is found of it")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--to", type=Path, default=target)
     parser.add_argument("--start", type=Path, default=start, help="adapter to go on from")
     parser.add_argument("--epochs", type=int, default=epochs)
-    return parser.parse_args()
+    return parser
+
+
+def parse_and_split(
+    parser: argparse.ArgumentParser, every: Sequence[Message]
+) -> tuple[argparse.Namespace, list[Message], list[Message]]:
+    """Return the command line with `--hold`, the messages to learn from, and those that it holds out."""
+    parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out, to see what is found of it")
+    given = parser.parse_args()
+    is_held = [bool(given.hold) and not place % given.hold for place in range(len(every))]
+    shown, held = ([one for one, is_out in zip(every, is_held, strict=True) if is_out is out] for out in (False, True))
+    return given, shown, held
 
 
 @dataclass(frozen=True)
@@ -155,16 +165,14 @@ class Material(Generic[Message]):
 
 
 def material(
-    every: Sequence[Message], hold: int, states: Callable[[str], States], spoken_share: float = 0.0
+    shown: Sequence[Message], held: Sequence[Message], states: Callable[[str], States], spoken_share: float = 0.0
 ) -> Material[Message]:
-    """Return all messages but every `hold`-th; of a share, also what a recogniser may write of it."""
+    """Return messages with their states; of a share of those that are shown, also what a recogniser may write of it."""
     chance = random.Random(1)
-    held = [one for place, one in enumerate(every) if hold and not place % hold]
-    shown = [one for place, one in enumerate(every) if not hold or place % hold]
     taught = [(one, states(one.text)) for one in shown]
     taught += [(one, states(as_spoken(one.text, chance))) for one in shown if chance.random() < spoken_share]
     print(f"{len(taught)} messages, {len(held)} held out", flush=True)
-    return Material(taught, held, [states(one.text) for one in held])
+    return Material(taught, list(held), [states(one.text) for one in held])
 
 
 def train(

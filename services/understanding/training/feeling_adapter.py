@@ -20,7 +20,17 @@ import emotions
 from perception.mpnet import joined
 from services.understanding.reader import ADAPTER
 from services.understanding.training import tone_messages
-from services.understanding.training.adapter import Classifier, below, load, logits_of, material, options, save, train
+from services.understanding.training.adapter import (
+    Classifier,
+    below,
+    load,
+    logits_of,
+    material,
+    options,
+    parse_and_split,
+    save,
+    train,
+)
 from services.understanding.training.risk_messages import SENTENCES
 
 TARGET = SENTENCES / "backends" / "mpnet.npz"
@@ -64,12 +74,12 @@ def report(logits: Tensor, held: Sequence[Labelled]) -> None:
 
 def main() -> None:
     """Train."""
-    given = options(__doc__, TARGET, ADAPTER, EPOCHS)
-    torch.set_num_threads(given.threads)
-    torch.manual_seed(0)
     every = messages()
     random.Random(4).shuffle(every)
-    used = material(every, given.hold, below(given.models_dir, given.start))
+    given, shown, held = parse_and_split(options(__doc__, TARGET, ADAPTER, EPOCHS), every)
+    torch.set_num_threads(given.threads)
+    torch.manual_seed(0)
+    used = material(shown, held, below(given.models_dir, given.start))
     model = Classifier(given.models_dir / "mpnet", len(LABELS))
     load(model, given.start, head=False)
 

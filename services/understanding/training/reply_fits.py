@@ -61,9 +61,9 @@ class Grades:
 def groups() -> dict[str, list[str]]:
     """Return all replies by group: the name of a tone, or the kind of a risk and who is spoken to."""
     found = {tone.name: list(tone.replies) for tone in store.read()}
-    for name, reply in Care(HelpLines()).all().items():
-        kind, *rest = name.split(".")
-        found.setdefault(f"{kind}.{rest[1]}" if len(rest) == 3 else f"any.{kind}", []).append(" ".join(reply))
+    for name, reply in Care(HelpLines()).addressed().items():
+        kind, _, group, _ = name.split(".")
+        found.setdefault(f"{kind}.{group}", []).append(" ".join(reply))
     return found
 
 

@@ -17,6 +17,7 @@ class Toned:
     """A message with its labels.
 
     Attributes:
+        of: Name of the set that it is from.
         text: The message.
         before: What the user said before it in the conversation.
         risk: Kind of its risk; `NO_RISK` for none, `UNTOLD` where it is not known.
@@ -24,6 +25,7 @@ class Toned:
         label: Label of the emotion wheel; `UNTOLD` where it is not known.
     """
 
+    of: str
     text: str
     before: tuple[str, ...]
     risk: str
@@ -48,7 +50,7 @@ def read(folder: Path = FOLDER) -> list[Toned]:
             if len(fields) != 4:
                 raise ValueError(f"{path.name}, line {number}: {line!r} needs risk, tones, label and message")
             risk, tones, label, text = fields
-            found.append(Toned(text, tuple(earlier), risk, tuple(tones.split()), label))
+            found.append(Toned(path.stem, text, tuple(earlier), risk, tuple(tones.split()), label))
             if path.name.startswith("talks"):
                 earlier.append(text)
     return found

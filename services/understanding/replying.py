@@ -10,13 +10,14 @@ from e3rg.understanding.v1 import understanding_pb2 as pb
 from services.common.errors import InvalidRequest
 from services.understanding.languages import UNKNOWN, Languages
 from services.understanding.reader import Reading
-from services.understanding.risk.care import Care, asks_for_a_human, asks_for_a_line
-from services.understanding.risk.domain import Heeded
+from services.understanding.risk.care import Care, asks_for_a_human, asks_for_a_line, takes_back
+from services.understanding.risk.domain import Heeded, Kind
 from services.understanding.risk.lines import check_country
 from services.understanding.risk.messages import to_heeded
 from services.understanding.screening import Screening
 from services.understanding.spelling import spelled
 from services.understanding.tones.offers import Offers
+from services.understanding.tones.replies import first_sentence
 from services.understanding.voters import MllmVoter
 
 RISK, PROGRAM, HELP_LINE, LANGUAGE, UNSAFE = "risk", "program", "help_line", "language", "unsafe"
@@ -78,18 +79,30 @@ class Replies:
         """Return the reason and the sentences of a reply that no writer may write; an empty reason for none."""
         order, language = request.reply, request.language
         said = [each.text for each in order.history if each.speaker == common.SPEAKER_AVATAR]
-        if heeded and heeded.needs_care:
-            if language and language not in self._care.others:
-                return RISK, self._languages.reply(language)
-            country, seed = request.country, order.seed
-            return RISK, self._care.reply(heeded, order.text, said, country, seed, reading.fits, language)
+        kind = heeded.risk.kind if heeded else Kind.SUICIDE
+        asks_for_line = asks_for_a_line(order.text) and not (heeded and heeded.is_new)
+        if heeded and not asks_for_line and (heeded.needs_care or takes_back(order.text)):
+            return RISK, self._cared(request, heeded, reading, said)
         if asks_for_a_human(order.text):
             return PROGRAM, self._care.of_a_program(said, order.text, order.seed)
-        if asks_for_a_line(order.text):
-            return HELP_LINE, self._care.of_a_line(said, order.text, request.country, order.seed)
+        if asks_for_line:
+            return HELP_LINE, self._care.of_a_line(kind, said, order.text, request.country, order.seed)
         if language == UNKNOWN:
             return LANGUAGE, self._languages.reply(language)
         return "", ()
+
+    def _cared(
+        self, request: pb.WriteReplyRequest, heeded: Heeded, reading: Reading, said: Sequence[str]
+    ) -> Sequence[str]:
+        """Return the sentences that answer a risk, or a message that goes on with one."""
+        text, language, country, seed = request.reply.text, request.language, request.country, request.reply.seed
+        if language and language not in self._care.others:
+            return self._languages.reply(language)
+        if not heeded.goes_on or language:
+            return self._care.reply(heeded, text, said, country, seed, reading.fits, language)
+        is_asked = asks_for_a_human(text)
+        first = self._care.of_a_program(said, text, seed)[0] if is_asked else first_sentence(reading, said)
+        return self._care.follow_up(heeded, first, text, said, country, seed)
 
     async def _checked(
         self, writer: MllmVoter, order: mllm.WriteReplyRequest, reading: Reading

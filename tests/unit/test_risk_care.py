@@ -12,6 +12,7 @@ from services.understanding.risk.care import (
     asks_for_a_human,
     asks_for_a_line,
     is_of_a_threatened,
+    takes_back,
 )
 from services.understanding.risk.domain import Heeded, Kind, Risk, Severity, Source
 from services.understanding.risk.lines import HelpLines, check_country, check_table
@@ -135,11 +136,7 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
     for _ in range(5):
         said.append(" ".join(CARE.reply(heeded(Kind.SUICIDE, Severity.HIGH), "I want to die", said, "", 0, ALIKE)))
     assert len(set(said)) == 5
-    said = []
-    for _ in range(9):
-        said.append(" ".join(CARE.reply(heeded(Kind.MEDICAL, Severity.HIGH, is_new=False), "hm", said, "", 0, ALIKE)))
-    assert len(set(said)) == 9
-    again = " ".join(CARE.reply(heeded(Kind.MEDICAL, Severity.HIGH, is_new=False), "hm", said, "", 0, ALIKE))
+    again = " ".join(CARE.reply(heeded(Kind.SUICIDE, Severity.HIGH), "I want to die", said, "", 0, ALIKE))
     assert again == said[0]
 
 
@@ -175,6 +172,25 @@ def test_who_is_in_danger(reader: MessageReader, text: str, kind: Kind, expected
     assert group == ("other" if expected else "self")
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_while_a_risk_is_urgent_every_reply_takes_up_the_message_and_says_whom_to_call(kind: Kind) -> None:
+    earlier = heeded(kind, Severity.HIGH, is_new=False)
+    said: list[str] = []
+    for turn in range(6):
+        reply = CARE.follow_up(earlier, "That hurts." if turn % 2 else "", "He laughed.", said, "", 0)
+        assert reply[0] == "That hurts." or (reply[0],) in {told for name, told in GROUPS.items() if "heard" in name}
+        assert "your local emergency number" in " ".join(reply[1:])
+        assert not {each for each in reply if each != "That hurts."}.intersection(said)
+        said += reply
+
+
+def test_who_speaks_of_the_same_again_is_not_given_all_advice_again() -> None:
+    again = Heeded(Risk(Kind.VIOLENCE, Severity.MEDIUM, 0.9, Source.AGAIN), is_new=True)
+    told = {CARE.follow_up(again, "No wonder that hurts.", "he did", (), "", seed)[1:] for seed in range(20)}
+    assert told <= {HelpLines().fill(reply, Kind.VIOLENCE, "") for name, reply in GROUPS.items() if "again" in name}
+    assert len(told) > 2
+
+
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.CHILD])
 def test_what_was_done_is_answered_as_an_emergency(kind: Kind) -> None:
     done = Heeded(Risk(kind, Severity.HIGH, 1.0, Source.EARLIER), is_new=True)
@@ -182,6 +198,47 @@ def test_what_was_done_is_answered_as_an_emergency(kind: Kind) -> None:
         assert "your local emergency number" in " ".join(CARE.reply(done, "I did it.", (), "", seed, ALIKE))
     of_another = " ".join(CARE.reply(done, "yes he jumped", (), "", 0, ALIKE))
     assert of_another in {" ".join(HelpLines().fill(reply, kind, "")) for reply in of(kind, "other")}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("haha just kidding", True),
+        ("lol jk", True),
+        ("im joking relax", True),
+        ("It was only a joke.", True),
+        ("that's a bad joke sorry", True),
+        ("sorry, I didn\u2019t mean it", True),
+        ("I wasn't serious lol", True),
+        ("I take it back", True),
+        ("forget it", True),
+        ("forget what I said, I'm fine", True),
+        ("I'm not joking", False),
+        ("I'm a joke", False),
+        ("no joke", False),
+        ("forget it, I'm doing it tonight", False),
+        ("I just ignore it when he hits me", False),
+        ("It was just a joke to him, he hit me anyway", False),
+        ("lol jk I already took them", False),
+        ("I'm messing everything up", False),
+        ("I didn't mean it to go so deep", False),
+        ("are you kidding?", False),
+        ("he told a joke", False),
+    ],
+)
+def test_who_takes_it_back_is_told_from_who_does_not(text: str, expected: bool) -> None:
+    assert takes_back(text) == expected
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_who_takes_it_back_is_believed_and_not_let_go(kind: Kind) -> None:
+    told = CARE.follow_up(heeded(kind, Severity.MEDIUM, is_new=False), "", "lol jk", (), "", 0)
+    taken_back = [HelpLines().fill(reply, kind, "") for name, reply in GROUPS.items() if "taken_back" in name]
+    assert (told in taken_back) == (kind is not Kind.MEDICAL)
+    if kind in (Kind.CHILD, Kind.VIOLENCE):
+        assert "your local emergency number" in " ".join(told)
+    sure = Heeded(Risk(kind, Severity.MEDIUM, 0.9, Source.AGAIN), is_new=True)
+    assert CARE.follow_up(sure, "", "lol jk", (), "", 0) not in taken_back
 
 
 @pytest.mark.parametrize(
@@ -218,10 +275,10 @@ def test_who_asks_for_a_human_is_told_that_there_is_none(text: str, expected: bo
 def test_who_asks_for_a_help_line_is_told_the_operators(text: str, expected: bool) -> None:
     assert asks_for_a_line(text) == expected
     care = Care(HelpLines({"GB": {"emergency": "999", "line": "Samaritans on 116 123"}}))
-    told = " ".join(care.of_a_line((), text, "GB", 0))
+    told = " ".join(care.of_a_line(Kind.SUICIDE, (), text, "GB", 0))
     assert "999" in told
     assert "Samaritans on 116 123" in told
-    assert "crisis line in your country" in " ".join(CARE.of_a_line((), text, "", 0))
+    assert "crisis line in your country" in " ".join(CARE.of_a_line(Kind.SUICIDE, (), text, "", 0))
 
 
 @pytest.mark.parametrize(

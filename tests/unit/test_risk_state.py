@@ -1,5 +1,7 @@
 """Risks of a conversation fade by time, and by no harmless message."""
 
+from dataclasses import replace
+
 import pytest
 
 from services.understanding.risk.domain import Earlier, Heeded, Kind, Risk, Severity, Source
@@ -44,19 +46,40 @@ def test_a_fading_risk_leaves_the_reply_to_the_writer() -> None:
     assert not carried.needs_care
 
 
-def test_a_weaker_sign_does_not_lessen_a_risk() -> None:
-    carried = heeded(found(Severity.LOW), "I don't know", [Earlier(Kind.SUICIDE, Severity.HIGH, 60)])
-    assert carried
-    assert (carried.risk.severity, carried.is_new) == (Severity.HIGH, True)
+@pytest.mark.parametrize("severity", [Severity.MEDIUM, Severity.HIGH])
+def test_a_weaker_sign_goes_on_with_a_risk_and_does_not_lessen_it(severity: Severity) -> None:
+    carried = heeded(found(Severity.LOW), "I don't know", [Earlier(Kind.SUICIDE, severity, 60)])
+    assert carried == Heeded(Risk(Kind.SUICIDE, severity, 0.8, Source.AGAIN), is_new=True)
+    assert (carried.goes_on, carried.needs_care) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("told", "age_s", "expected"),
+    [
+        (found(Severity.HIGH), 60, Severity.HIGH),
+        (found(Severity.LOW, Kind.VIOLENCE), 60, Severity.MEDIUM),
+        (found(Severity.MEDIUM), 700, Severity.MEDIUM),
+        (Risk(Kind.SUICIDE, Severity.LOW, 0.7, Source.CLASSIFIER), 60, Severity.MEDIUM),
+    ],
+    ids=["more urgent", "of another kind", "long after the advice", "a doubt"],
+)
+def test_what_is_more_than_the_same_again_is_answered_anew(told: Risk, age_s: float, expected: Severity) -> None:
+    carried = heeded(told, "I have a rope", [Earlier(Kind.SUICIDE, Severity.MEDIUM, age_s)])
+    assert carried == Heeded(replace(told, severity=expected), is_new=True)
+    assert not carried.goes_on
+
+
+def test_the_same_danger_said_again_while_it_is_urgent_is_answered_anew() -> None:
+    carried = heeded(found(Severity.HIGH), "I can't stop", [Earlier(Kind.SUICIDE, Severity.HIGH, 60)])
+    assert carried == Heeded(found(Severity.HIGH), is_new=True)
 
 
 def test_after_an_urgent_risk_a_doubtful_sign_is_not_asked_about() -> None:
     doubtful = Risk(Kind.MEDICAL, Severity.LOW, 0.5, Source.CLASSIFIER)
     urgent = heeded(doubtful, "It hurts", [Earlier(Kind.SUICIDE, Severity.HIGH, 60)])
     assert urgent == Heeded(Risk(Kind.SUICIDE, Severity.HIGH, 1.0, Source.EARLIER), is_new=False)
-    faded_one = heeded(doubtful, "It hurts", [Earlier(Kind.SUICIDE, Severity.HIGH, 1000)])
-    assert faded_one
-    assert faded_one.is_new
+    faded_one = heeded(doubtful, "It hurts", [Earlier(Kind.SUICIDE, Severity.LOW, 60)])
+    assert faded_one == Heeded(doubtful, is_new=True)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ from services.understanding.tones.fits import Fit
 Reply = tuple[str, ...]
 LIKELY = 0.65
 """Confidence of a doubtful risk from which the reply also says whom to call."""
+FEARED = frozenset({Kind.VIOLENCE, Kind.CHILD})
+ADDRESSED = ("self", "other")
+"""Groups of replies: to whoever is in danger or threatens, and to whoever tells of another."""
 
 _HUMAN = re.compile(
     r"\bare you (?:a |an |really |actually |even )*(?:real(?: person)?|human(?: being)?|person|robot|bot|machine|ai"
@@ -44,6 +47,19 @@ _MEANT = re.compile(
     re.I,
 )
 
+_LIGHT = r"ha\w*|lo+l|lmf?ao+|jk|ok(?:ay)?|sorry|oh|relax|calm down|don'?t worry|omg|chill|hey|dude|bro|well|honestly"
+_TAKEN_BACK = re.compile(
+    rf"^\W*(?:(?:{_LIGHT})\W+)*(?:"
+    r"(?:i(?:'?m| was| am) |it(?:'?s| was) |that was )?(?:just |only |totally |obviously )*"
+    r"(?:kidding|joking|messing (?:with you|around)|trolling)"
+    r"|(?:it(?:'?s| was) |that(?:'?s| was) )?(?:(?:just|only|all) )*a (?:bad |dark |stupid )*joke|jk"
+    r"|i (?:did ?n'?t|did not) (?:really )?mean (?:it|that)|i(?: was|'?m) ?n[o']t (?:being )?serious"
+    r"|i take (?:it|that) back"
+    r"|(?:forget|ignore) (?:it|that|what i said|i said (?:it|that|anything))|never ?mind|nvm"
+    rf")(?:\W+(?:{_LIGHT}|i'?m (?:fine|ok(?:ay)?|good)|all good))*\W*$",
+    re.IGNORECASE,
+)
+
 
 class Care:
     """Stored replies to a risk.
@@ -58,6 +74,9 @@ class Care:
         self._human: Sequence[Sequence[str]] = content["human"]["self"]
         self._leave: list[list[str]] = content["leave"]["self"]
         self._later: list[list[str]] = content["later"]["self"]
+        self._heard: list[list[str]] = content["heard"]["self"]
+        self._again: list[list[str]] = content["again"]["self"]
+        self._taken_back: Mapping[str, list[list[str]]] = content["taken_back"]
         self._line: Sequence[Sequence[str]] = content["line"]["self"]
         self._unsure: list[list[str]] = content["unsure"]["self"]
         self._lines = lines
@@ -80,56 +99,88 @@ class Care:
         """Return the sentences that answer a risk.
 
         Args:
-            heeded: The risk.
+            heeded: The risk, which the message raises.
             text: The message.
             said: What the avatar said before in the conversation: a reply of which a sentence was said comes last.
             country: ISO 3166-1 alpha-2 code, empty for the operator's default.
             seed: Same seed, same choice.
-            fits: How well each reply of `all` fits the message, by its sentences joined by spaces.
+            fits: How well each reply of `texts` fits the message, by its sentences joined by spaces.
             language: One of `others`; else the reply is English.
         """
         risk = heeded.risk
         if other := self._others.get(language):
             filled = [self._lines.fill(reply, risk.kind, country, other) for reply in other[risk.kind]]
             return _fresh(filled, said, f"{seed} {text}")
-        if heeded.is_new and must_flee(text):
+        if must_flee(text):
             replies = self._leave
-        elif heeded.is_new and not risk.is_sure:
+        elif not risk.is_sure:
             says_whom_to_call = risk.confidence >= LIKELY
             replies = [reply for reply in self._unsure if ("{emergency}" in " ".join(reply)) == says_whom_to_call]
         else:
-            is_threatened = risk.kind is Kind.HARM_TO_OTHERS and heeded.is_new and is_of_a_threatened(text)
+            is_threatened = risk.kind is Kind.HARM_TO_OTHERS and is_of_a_threatened(text)
             kind = Kind.VIOLENCE if is_threatened else risk.kind
             groups = self._replies[kind][risk.severity.name.lower()]
             replies = groups[_group(heeded, text, groups, fits)]
-            replies = [*replies, *([] if heeded.is_new else self._later)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
+
+    def follow_up(self, heeded: Heeded, first: str, text: str, said: Iterable[str], country: str, seed: int) -> Reply:
+        """Return the sentences that answer a message while an earlier risk lasts.
+
+        Args:
+            heeded: The earlier risk.
+            first: A sentence that takes up the message; empty for none.
+            text: The message.
+            said: What the avatar said before in the conversation.
+            country: See `reply`.
+            seed: Same seed, same choice.
+        """
+        said, key, kind = list(said), f"{seed} {text}", heeded.risk.kind
+        if takes_back(text) and not heeded.is_new and kind is not Kind.MEDICAL:
+            # A child or a beaten partner may take it back for fear.
+            replies = self._taken_back["feared" if kind in FEARED else "self"]
+            return _fresh([self._lines.fill(reply, kind, country) for reply in replies], said, key)
+        replies = self._again
+        if heeded.risk.severity is Severity.HIGH:
+            replies = [*self._replies[kind]["high"]["later"], *self._later]
+        filled = [self._lines.fill(reply, kind, country) for reply in replies]
+        start = (first,) if first else _fresh([tuple(reply) for reply in self._heard], said, key)
+        return (*start, *_fresh(filled, said, key))
 
     def of_a_program(self, said: Iterable[str], text: str, seed: int) -> Reply:
         """Return the sentences that tell a user who asks that no person answers."""
         return _fresh([tuple(reply) for reply in self._human], said, f"{seed} {text}")
 
-    def of_a_line(self, said: Iterable[str], text: str, country: str, seed: int) -> Reply:
-        """Return the sentences that name the help lines of a country to a user who asks for one."""
-        filled = [self._lines.fill(reply, Kind.SUICIDE, country) for reply in self._line]
+    def of_a_line(self, kind: Kind, said: Iterable[str], text: str, country: str, seed: int) -> Reply:
+        """Return the sentences that name the help lines for a kind of risk to a user who asks for one."""
+        filled = [self._lines.fill(reply, kind, country) for reply in self._line]
         return _fresh(filled, said, f"{seed} {text}")
 
     def texts(self) -> list[str]:
-        """Return every reply, unfilled, as `reply` knows it in `fits`."""
-        return [" ".join(reply) for reply in self.all().values()]
+        """Return the replies, unfilled, whose fits tell who is spoken to; see `reply`."""
+        return [" ".join(reply) for reply in self.addressed().values()]
 
-    def all(self) -> dict[str, Reply]:
-        """Return every reply, unfilled, by "kind.severity.group.number"."""
-        common = {"unsure": self._unsure, "later": self._later, "leave": self._leave}
-        told = {f"{name}.{number}": tuple(one) for name, all_ in common.items() for number, one in enumerate(all_)}
-        return told | {
+    def addressed(self) -> dict[str, Reply]:
+        """Return the replies, unfilled, to whoever is in danger and to whoever tells of another.
+
+        By "kind.severity.group.number".
+        """
+        return {
             f"{kind}.{severity.name.lower()}.{group}.{number}": tuple(reply)
             for kind in Kind
             for severity in Severity
-            for group, replies in self._replies[kind][severity.name.lower()].items()
-            for number, reply in enumerate(replies)
+            for group in ADDRESSED
+            for number, reply in enumerate(self._replies[kind][severity.name.lower()][group])
         }
+
+    def all(self) -> dict[str, Reply]:
+        """Return every reply, unfilled, by name."""
+        others = {"unsure": self._unsure, "later": self._later, "leave": self._leave, "heard": self._heard}
+        others |= {"again": self._again, "taken_back": [each for told in self._taken_back.values() for each in told]}
+        for kind in Kind:
+            others |= {f"{kind}.high.{group}": told for group, told in self._replies[kind]["high"].items()}
+        told = {f"{name}.{number}": tuple(one) for name, all_ in others.items() for number, one in enumerate(all_)}
+        return told | self.addressed()
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -138,17 +189,20 @@ def _read(name: str) -> dict[str, Any]:
 
 def _group(heeded: Heeded, text: str, groups: Mapping[str, Sequence[Sequence[str]]], fits: Mapping[str, Fit]) -> str:
     """Return who is spoken to: whoever is in danger or threatens, or whoever tells of another."""
-    if not heeded.is_new:
-        return "later"
     if heeded.risk.source is Source.EARLIER:
         return "other" if _DONE_BY_ANOTHER.search(text) else "done"
-    return max(("self", "other"), key=lambda group: mean(fits[" ".join(reply)].sayable for reply in groups[group]))
+    return max(ADDRESSED, key=lambda group: mean(fits[" ".join(reply)].sayable for reply in groups[group]))
 
 
 def is_of_a_threatened(text: str) -> bool:
     """Tell whether a message of a threat is of the one who is threatened, and not of who means it."""
     plain = text.replace("\u2019", "'")
     return bool(_THREATENED.search(plain)) and not _MEANT.search(plain)
+
+
+def takes_back(text: str) -> bool:
+    """Tell whether a message says, of what was said before, that it was a joke or not meant."""
+    return bool(_TAKEN_BACK.search(text.replace("\u2019", "'")))
 
 
 def asks_for_a_human(text: str) -> bool:

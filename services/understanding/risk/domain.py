@@ -30,6 +30,8 @@ class Source(StrEnum):
     CLASSIFIER = "classifier"
     VOTER = "voter"
     EARLIER = "earlier"
+    AGAIN = "again"
+    """An earlier risk that the message speaks of again, without greater danger."""
 
 
 SURE = 0.8
@@ -80,6 +82,11 @@ class Heeded:
 
     risk: Risk
     is_new: bool
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the message only continues an earlier risk, on which advice was given."""
+        return not self.is_new or self.risk.source is Source.AGAIN
 
     @property
     def needs_care(self) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from services.understanding.risk.domain import Earlier, Heeded, Kind, Risk, Severity, Source
 
@@ -11,6 +12,9 @@ FADES_S = {
     Severity.LOW: ((600.0, Severity.LOW),),
 }
 """How urgent a risk still is, up to each age. An hour is as long as the memory keeps it."""
+
+ADVISED_S = 600.0
+"""Age of a risk up to which the advice on it is taken to be in mind."""
 
 DONE = re.compile(
     r"^\W*((so|and|ok(ay)?|well|yes|yeah|there|now|sorry|please|oh god|fuck|shit)\W+)*"
@@ -43,15 +47,25 @@ def heeded(found: Risk | None, text: str, earlier: Sequence[Earlier]) -> Heeded 
     if last and severity and severity >= Severity.MEDIUM and last.kind is not Kind.CHILD and is_done(text):
         found = Risk(last.kind, Severity.HIGH, 1.0, Source.EARLIER)
         return Heeded(found, is_new=True)
-    if found and not (severity and last and found.severity < severity):
-        return Heeded(found, is_new=True)
-    if last and severity:
-        # Nobody is asked whether there is a danger who has just told of one.
-        if not found or (severity is Severity.HIGH and not found.is_sure):
+    if found and last and severity and severity >= Severity.MEDIUM:
+        if severity is Severity.HIGH and not found.is_sure:
+            # Nobody is asked whether there is a danger who has just told of one.
             return Heeded(Risk(last.kind, severity, 1.0, Source.EARLIER), is_new=False)
-        # A weaker sign after a stronger one is the same risk, not a lesser one.
-        return Heeded(Risk(found.kind, severity, found.confidence, found.source), is_new=True)
+        if _is_again(found, severity, still):
+            return Heeded(Risk(found.kind, severity, found.confidence, Source.AGAIN), is_new=True)
+    if found:
+        # A weaker sign after a stronger one does not lessen it.
+        return Heeded(replace(found, severity=max(found.severity, severity or Severity.LOW)), is_new=True)
+    if last and severity:
+        return Heeded(Risk(last.kind, severity, 1.0, Source.EARLIER), is_new=False)
     return None
+
+
+def _is_again(found: Risk, severity: Severity, still: Sequence[tuple[Severity, Earlier]]) -> bool:
+    """Tell whether a message surely speaks of a risk on which advice was given, without greater danger than then."""
+    if not found.is_sure or found.severity > severity or found.severity is Severity.HIGH:
+        return False
+    return any(each >= found.severity and risk.kind is found.kind and risk.age_s < ADVISED_S for each, risk in still)
 
 
 def faded(risk: Earlier) -> Severity | None:

@@ -25,6 +25,11 @@ BAD = -0.2
 NAME = "{name}"
 """Stands in replies for what the avatar is called."""
 NO_FIT = Fit(0.0, 0.0)
+TAKES_UP_FIT = 0.75
+"""Probability that a reply can be said from which its first sentence alone may take up a message in danger."""
+GRAVE = frozenset({"bad", "confide", "danger", "hardship", "hurt", "lonely", "loss", "low", "worry"})
+"""Tones of which a first sentence may do so: the others agree, calm or look ahead."""
+HOPES = re.compile(r"\bhope\b", re.IGNORECASE)
 OFFERED_MAX = 8
 
 
@@ -50,6 +55,20 @@ def fitting(reading: Reading, felt: Label, name: str, said: Sequence[str], seed:
     turn = seed % len(alike)
     chosen = [*alike[turn:], *alike[:turn], *new[len(alike) :]][:OFFERED_MAX]
     return tones[chosen[0]], chosen
+
+
+def first_sentence(reading: Reading, said: Sequence[str]) -> str:
+    """Return a new sentence that takes up a message in danger, no question; empty where none surely fits."""
+    fits = {
+        reply: reading.fits.get(reply, NO_FIT)
+        for each in reading.heard
+        if each.tone.name in GRAVE
+        for reply in each.tone.replies
+    }
+    worth = {reply: fit.sayable + GOOD_WEIGHT * fit.good for reply, fit in fits.items() if fit.sayable >= TAKES_UP_FIT}
+    firsts = (SENTENCE_END.split(reply)[0] for reply in sorted(worth, key=lambda reply: -worth[reply]))
+    heard = "\n".join(said)
+    return next((each for each in firsts if each.endswith(".") and not HOPES.search(each) and each not in heard), "")
 
 
 def _is_clouded(reading: Reading) -> bool:

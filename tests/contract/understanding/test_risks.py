@@ -151,6 +151,14 @@ async def test_a_risk_is_answered_with_care_and_no_writer_is_asked(stub: "Stub",
     assert (record.degraded, cast.lead.orders) == ("risk", [])
     follow, _ = await write(stub, order("ok", risk=risk(source=common.RISK_SOURCE_EARLIER)))
     assert follow != sentences
+    human, _ = await write(stub, order("are you a real person", risk=risk(source=common.RISK_SOURCE_EARLIER)))
+    assert "program" in human[0]
+    assert len(human) > 1
+    line, record = await write(stub, order("who can I call", risk=risk(source=common.RISK_SOURCE_EARLIER)))
+    assert (record.degraded, "crisis line" in " ".join(line)) == ("help_line", True)
+    joke, _ = await write(stub, order("lol jk", risk=risk(common.RISK_SEVERITY_MEDIUM, common.RISK_SOURCE_EARLIER)))
+    taken_back = [reply for name, reply in Care(HelpLines()).all().items() if name.startswith("taken_back")]
+    assert any(joke[0] in reply for reply in taken_back)
 
 
 @pytest.mark.parametrize(

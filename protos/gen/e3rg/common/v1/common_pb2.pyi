@@ -42,6 +42,7 @@ class RiskSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RISK_SOURCE_CLASSIFIER: _ClassVar[RiskSource]
     RISK_SOURCE_VOTER: _ClassVar[RiskSource]
     RISK_SOURCE_EARLIER: _ClassVar[RiskSource]
+    RISK_SOURCE_AGAIN: _ClassVar[RiskSource]
 SPEAKER_UNSPECIFIED: Speaker
 SPEAKER_USER: Speaker
 SPEAKER_AVATAR: Speaker
@@ -65,6 +66,7 @@ RISK_SOURCE_WORDS: RiskSource
 RISK_SOURCE_CLASSIFIER: RiskSource
 RISK_SOURCE_VOTER: RiskSource
 RISK_SOURCE_EARLIER: RiskSource
+RISK_SOURCE_AGAIN: RiskSource
 
 class Emotion(_message.Message):
     __slots__ = ("label", "face_class", "intensity", "ontology_hash")

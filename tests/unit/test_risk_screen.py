@@ -9,14 +9,18 @@ import pytest
 
 from perception.mpnet import buckets
 from services.mllm.reply.exemplars import Exemplars
+from services.understanding.risk.care import Care
 from services.understanding.risk.classifier import Classifier
-from services.understanding.risk.domain import Kind, Severity, Source
+from services.understanding.risk.domain import Heeded, Kind, Severity, Source
+from services.understanding.risk.lines import HelpLines
 from services.understanding.risk.screen import KINDS, Array, RiskScreen
 from services.understanding.risk.second import SecondOpinion
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.risk.words import RiskWords
 from services.understanding.training.risk_messages import read
-from tests.support.tones import real_reader
+from tests.support.tones import ALIKE, real_reader
+
+CARE = Care(HelpLines())
 
 CRIES = (
     "I want to kill myself.",
@@ -205,7 +209,7 @@ def test_a_sentence_torn_from_a_harmless_message_is_asked_about_unless_it_has_wo
     class OfSentences:
         def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
             share = 0.1 if len(text.split()) > 8 else 0.99
-            return np.full(len(KINDS), share / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+            return np.array([share, 0, 0, 0, 0, 0], np.float32), np.array([0, 0, 1], np.float32)
 
     screen = RiskScreen(OfSentences())
     torn = screen.find("We played dominoes today. I think that it is the last time.")
@@ -220,11 +224,26 @@ def test_a_doubtful_message_hides_no_graver_sentence() -> None:
     class Doubtful:
         def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
             share = 0.5 if len(text.split()) > 8 else 0.99
-            return np.full(len(KINDS), share / len(KINDS), np.float32), np.array([0, 0, 1], np.float32)
+            return np.array([share, 0, 0, 0, 0, 0], np.float32), np.array([0, 0, 1], np.float32)
 
     found = RiskScreen(Doubtful()).find("It is all the same to me. Tonight I am going to kill myself.")
     assert found
     assert (found.severity, found.is_sure) == (Severity.HIGH, True)
+
+
+@pytest.mark.parametrize("severity", [Severity.MEDIUM, Severity.HIGH])
+def test_a_danger_whose_kind_is_not_clear_gets_no_advice_and_stays_as_urgent(severity: Severity) -> None:
+    class OfTwoKinds:
+        def risk(self, text: str, before: str = "") -> tuple[Array, Array]:
+            return np.array([0.45, 0, 0.4, 0.1, 0, 0], np.float32), np.eye(3, dtype=np.float32)[severity - 1]
+
+    found = RiskScreen(OfTwoKinds()).find("He knows what is coming.")
+    assert found
+    assert (found.kind, found.severity, found.is_sure) == (Kind.SUICIDE, severity, False)
+    told = CARE.reply(Heeded(found, is_new=True), "He knows what is coming.", (), "", 0, ALIKE)
+    names = {name for name, reply in CARE.all().items() if HelpLines().fill(reply, found.kind, "") == told}
+    assert {name.split(".")[0] for name in names} == {"urgent" if severity is Severity.HIGH else "unsure"}
+    assert "your local emergency number" in " ".join(told)
 
 
 class Told:

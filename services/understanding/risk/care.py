@@ -78,6 +78,7 @@ class Care:
         self._again: list[list[str]] = content["again"]["self"]
         self._taken_back: Mapping[str, list[list[str]]] = content["taken_back"]
         self._line: Sequence[Sequence[str]] = content["line"]["self"]
+        self._urgent: list[list[str]] = content["urgent"]["self"]
         self._unsure: list[list[str]] = content["unsure"]["self"]
         self._lines = lines
 
@@ -113,6 +114,8 @@ class Care:
             return _fresh(filled, said, f"{seed} {text}")
         if must_flee(text):
             replies = self._leave
+        elif not risk.is_sure and risk.severity is Severity.HIGH:
+            replies = self._urgent
         elif not risk.is_sure:
             says_whom_to_call = risk.confidence >= LIKELY
             replies = [reply for reply in self._unsure if ("{emergency}" in " ".join(reply)) == says_whom_to_call]
@@ -175,7 +178,13 @@ class Care:
 
     def all(self) -> dict[str, Reply]:
         """Return every reply, unfilled, by name."""
-        others = {"unsure": self._unsure, "later": self._later, "leave": self._leave, "heard": self._heard}
+        others = {
+            "unsure": self._unsure,
+            "urgent": self._urgent,
+            "later": self._later,
+            "leave": self._leave,
+            "heard": self._heard,
+        }
         others |= {"again": self._again, "taken_back": [each for told in self._taken_back.values() for each in told]}
         for kind in Kind:
             others |= {f"{kind}.high.{group}": told for group, told in self._replies[kind]["high"].items()}

@@ -11,7 +11,7 @@ from services.common.errors import InvalidRequest
 from services.understanding.languages import UNKNOWN, Languages
 from services.understanding.reader import Reading
 from services.understanding.risk.care import Care, asks_for_a_human, asks_for_a_line, takes_back
-from services.understanding.risk.domain import Heeded, Kind
+from services.understanding.risk.domain import Heeded, Kind, Severity
 from services.understanding.risk.lines import check_country
 from services.understanding.risk.messages import to_heeded
 from services.understanding.screening import Screening
@@ -61,7 +61,8 @@ class Replies:
         if not reason:
             writer = await self._choose(request.variant, request.variants_version)
             if not request.language or writer.writes(request.language):
-                async with aclosing(self._checked(writer, order, reading)) as parts:
+                is_grave = bool(heeded and heeded.risk.severity is Severity.HIGH)
+                async with aclosing(self._checked(writer, order, reading, is_grave)) as parts:
                     async for part in parts:
                         yield part
                 return
@@ -81,7 +82,7 @@ class Replies:
         said = [each.text for each in order.history if each.speaker == common.SPEAKER_AVATAR]
         kind = heeded.risk.kind if heeded else Kind.SUICIDE
         asks_for_line = asks_for_a_line(order.text) and not (heeded and heeded.is_new)
-        if heeded and not asks_for_line and (heeded.needs_care or takes_back(order.text)):
+        if heeded and not asks_for_line and (self._care.is_due(heeded, said) or takes_back(order.text)):
             return RISK, self._cared(request, heeded, reading, said)
         if asks_for_a_human(order.text):
             return PROGRAM, self._care.of_a_program(said, order.text, order.seed)
@@ -105,11 +106,11 @@ class Replies:
         return self._care.follow_up(heeded, first, text, said, country, seed)
 
     async def _checked(
-        self, writer: MllmVoter, order: mllm.WriteReplyRequest, reading: Reading
+        self, writer: MllmVoter, order: mllm.WriteReplyRequest, reading: Reading, is_grave: bool
     ) -> AsyncGenerator[pb.WriteReplyResponse]:
         """Yield what a writer writes, up to a sentence that may not be said."""
         told, withheld = await self._without_risks(order)
-        offer = self._offers.offer(order, reading)
+        offer = self._offers.offer(order, reading, is_grave)
         offer.fill(told)
         said = 0
         async with aclosing(writer.write_reply(told)) as parts:

@@ -184,6 +184,21 @@ def test_while_a_risk_is_urgent_every_reply_takes_up_the_message_and_says_whom_t
         said += reply
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_while_a_risk_is_urgent_the_first_harmless_messages_are_followed_up_and_then_each_third(kind: Kind) -> None:
+    earlier = heeded(kind, Severity.HIGH, is_new=False)
+    said = [" ".join(CARE.reply(heeded(kind, Severity.HIGH), "text", (), "", 0, ALIKE))]
+    due = []
+    for turn in range(8):
+        due.append(CARE.is_due(earlier, said))
+        reply = CARE.follow_up(earlier, "", f"message {turn}", said, "", 0) if due[-1] else ("I see.",)
+        said.append(" ".join(reply))
+    assert due == [True, True, False, False, True, False, False, True]
+    doubt = Heeded(Risk(kind, Severity.HIGH, 0.5, Source.AGAIN), is_new=False)
+    assert all(CARE.is_due(each, said) for each in (doubt, heeded(kind, Severity.LOW), heeded(kind, Severity.HIGH)))
+    assert not CARE.is_due(heeded(kind, Severity.MEDIUM, is_new=False), said)
+
+
 def test_who_speaks_of_the_same_again_is_not_given_all_advice_again() -> None:
     again = Heeded(Risk(Kind.VIOLENCE, Severity.MEDIUM, 0.9, Source.AGAIN), is_new=True)
     told = {CARE.follow_up(again, "No wonder that hurts.", "he did", (), "", seed)[1:] for seed in range(20)}

@@ -77,7 +77,7 @@ def test_the_same_danger_said_again_while_it_is_urgent_is_answered_anew() -> Non
 def test_after_an_urgent_risk_a_doubtful_sign_is_not_asked_about() -> None:
     doubtful = Risk(Kind.MEDICAL, Severity.LOW, 0.5, Source.CLASSIFIER)
     urgent = heeded(doubtful, "It hurts", [Earlier(Kind.SUICIDE, Severity.HIGH, 60)])
-    assert urgent == Heeded(Risk(Kind.SUICIDE, Severity.HIGH, 1.0, Source.EARLIER), is_new=False)
+    assert urgent == Heeded(Risk(Kind.SUICIDE, Severity.HIGH, 0.5, Source.AGAIN), is_new=False)
     faded_one = heeded(doubtful, "It hurts", [Earlier(Kind.SUICIDE, Severity.LOW, 60)])
     assert faded_one == Heeded(doubtful, is_new=True)
 

@@ -173,6 +173,8 @@ def test_where_all_was_said_something_is_still_said() -> None:
 def test_nothing_glad_is_said_where_a_sad_reply_is_likely_to_fit_too(sad: str) -> None:
     assert TONES[taken_up(reading("funny", sad, fit=0.9))].valence is not Valence.GOOD
     assert taken_up(reading("funny", fit=0.9)) == "funny"
+    grave, _ = fitting(reading("funny", fit=0.9), emotions.load().label("neutral"), "", [], 0, is_grave=True)
+    assert grave.valence is not Valence.GOOD
 
 
 def test_a_message_in_danger_is_taken_up_gravely_or_not_at_all() -> None:

@@ -16,6 +16,8 @@ from services.understanding.tones.fits import Fit
 Reply = tuple[str, ...]
 LIKELY = 0.65
 """Confidence of a doubtful risk from which the reply also says whom to call."""
+FOLLOW_UPS_FIRST, FOLLOW_UPS_APART = 2, 2
+"""Messages without danger that are followed up at first while a risk is urgent, and those between two from then on."""
 FEARED = frozenset({Kind.VIOLENCE, Kind.CHILD})
 ADDRESSED = ("self", "other")
 """Groups of replies: to whoever is in danger or threatens, and to whoever tells of another."""
@@ -81,6 +83,8 @@ class Care:
         self._urgent: list[list[str]] = content["urgent"]["self"]
         self._unsure: list[list[str]] = content["unsure"]["self"]
         self._lines = lines
+        later = [*self._later, *(reply for kind in Kind for reply in self._replies[kind]["high"]["later"])]
+        self._marks = {sentence for reply in later for sentence in reply if "{" not in sentence}
 
     @property
     def others(self) -> Collection[str]:
@@ -126,6 +130,17 @@ class Care:
             replies = groups[_group(heeded, text, groups, fits)]
         filled = [self._lines.fill(reply, risk.kind, country) for reply in replies]
         return _fresh(filled, said, f"{seed} {text}")
+
+    def is_due(self, heeded: Heeded, said: Sequence[str]) -> bool:
+        """Tell whether a stored reply has to answer, and not the writer.
+
+        Always to what speaks of danger. While one is urgent, to the first messages that do not, then to each third:
+        more would be deaf to what is said, and of an alarm that was false unbearable.
+        """
+        if not heeded.needs_care or heeded.is_new or heeded.risk.source is Source.AGAIN:
+            return heeded.needs_care
+        followed = [any(mark in each for mark in self._marks) for each in said]
+        return sum(followed) < FOLLOW_UPS_FIRST or not any(followed[-FOLLOW_UPS_APART:])
 
     def follow_up(self, heeded: Heeded, first: str, text: str, said: Iterable[str], country: str, seed: int) -> Reply:
         """Return the sentences that answer a message while an earlier risk lasts.

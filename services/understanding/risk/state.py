@@ -50,7 +50,7 @@ def heeded(found: Risk | None, text: str, earlier: Sequence[Earlier]) -> Heeded 
     if found and last and severity and severity >= Severity.MEDIUM:
         if severity is Severity.HIGH and not found.is_sure:
             # Nobody is asked whether there is a danger who has just told of one.
-            return Heeded(Risk(last.kind, severity, 1.0, Source.EARLIER), is_new=False)
+            return Heeded(Risk(last.kind, severity, found.confidence, Source.AGAIN), is_new=False)
         if _is_again(found, severity, still):
             return Heeded(Risk(found.kind, severity, found.confidence, Source.AGAIN), is_new=True)
     if found:

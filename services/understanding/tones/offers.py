@@ -87,15 +87,15 @@ class Offers:
         before = said_before(order.history)
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._reader.read, order.text, before)
 
-    def offer(self, order: mllm.WriteReplyRequest, reading: Reading) -> Offer:
-        """Return what the writer of an order is told."""
+    def offer(self, order: mllm.WriteReplyRequest, reading: Reading, is_grave: bool = False) -> Offer:
+        """Return what the writer of an order is told; nothing glad where the conversation is grave."""
         said = [turn.text for turn in order.history if turn.speaker == common.SPEAKER_AVATAR]
         felt = self._wheel.labels.get(order.user_emotion.label, self._wheel.labels["neutral"])
         name = " ".join(order.profile.name.split())
         if ASKS_NAME.search(order.text.replace("\u2019", "'")):
             named = [reply for reply in reading.fits if NAME in reply]
             reading = replace(reading, fits={**reading.fits, **dict.fromkeys(named, Fit(1.0, 1.0))})
-        return Offer(reading, *fitting(reading, felt, name, said, order.seed))
+        return Offer(reading, *fitting(reading, felt, name, said, order.seed, is_grave))
 
     def close(self) -> None:
         """End the threads."""

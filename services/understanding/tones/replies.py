@@ -33,13 +33,15 @@ HOPES = re.compile(r"\bhope\b", re.IGNORECASE)
 OFFERED_MAX = 8
 
 
-def fitting(reading: Reading, felt: Label, name: str, said: Sequence[str], seed: int) -> tuple[Tone, list[str]]:
+def fitting(
+    reading: Reading, felt: Label, name: str, said: Sequence[str], seed: int, is_grave: bool = False
+) -> tuple[Tone, list[str]]:
     """Return the tone of the reply that fits best, and replies of which no sentence was said, the best first.
 
-    Nothing glad is said where `felt`, what the panel decided on, or a tone denies it. Another seed may choose another
-    of those that fit alike. `name` is what the avatar is called.
+    Nothing glad is said where `felt`, what the panel decided on, or a tone denies it, or the talk is grave. Another
+    seed may choose another of those that fit alike. `name` is what the avatar is called.
     """
-    is_clouded = _is_clouded(reading)
+    is_clouded = is_grave or _is_clouded(reading)
     worth, tones = {}, {}
     for each in reading.heard:
         bar = _bar(each.tone, felt, is_clouded)

@@ -186,6 +186,26 @@ async def test_a_fading_risk_is_left_to_the_writer(stub: "Stub", cast: Cast) -> 
     assert tuple(sentences) == cast.lead.sentences
 
 
+async def test_while_a_risk_is_urgent_the_writer_replies_in_between_and_is_offered_nothing_glad(
+    stub: "Stub", cast: Cast
+) -> None:
+    cast.tone_reader.tones["My team won!"] = "joy"
+    asked = order("My team won!", risk=risk(source=common.RISK_SOURCE_EARLIER))
+    asked.reply.user_emotion.CopyFrom(emotion("joyful"))
+    followed = ("How is it at this moment?", "Does anyone near you know?")
+    asked.reply.history.extend(common.Utterance(speaker=common.SPEAKER_AVATAR, text=text) for text in followed)
+    sentences, record = await write(stub, asked)
+    assert tuple(sentences) == cast.lead.sentences
+    assert record.tone != "joy"
+    del asked.reply.history[1:]
+    assert (await write(stub, asked))[1].degraded == "risk"
+
+
+async def test_who_tells_of_a_danger_and_asks_whom_to_call_gets_the_advice_on_it(stub: "Stub") -> None:
+    _, record = await write(stub, order("He has a knife, who can I call", risk=risk(), risk_is_new=True))
+    assert record.degraded == "risk"
+
+
 async def test_who_asks_for_a_human_is_told_that_it_is_a_program(stub: "Stub", cast: Cast) -> None:
     sentences, record = await write(stub, order("Are you a real person?"))
     assert "program" in " ".join(sentences)

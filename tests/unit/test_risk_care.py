@@ -11,6 +11,7 @@ from services.understanding.risk.care import (
     Care,
     asks_for_a_human,
     asks_for_a_line,
+    has_taken,
     is_of_a_threatened,
     takes_back,
 )
@@ -169,7 +170,26 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
 def test_who_is_in_danger(reader: MessageReader, text: str, kind: Kind, expected: bool) -> None:
     told = CARE.reply(heeded(kind, Severity.HIGH), text, (), "", 0, reader.read(text).fits)
     (group,) = {name.split(".")[2] for name, reply in GROUPS.items() if HelpLines().fill(reply, kind, "") == told}
-    assert group == ("other" if expected else "self")
+    assert (group == "other") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("took all of my sleeping tablets about an hour ago. its ok. just wanted company", True),
+        ("i took a bunch of pills like 20 minutes ago", True),
+        ("I\u2019ve swallowed a whole bottle of paracetamol", True),
+        ("I have the pills in front of me", False),
+        ("I haven't taken the pills yet", False),
+        ("She took all her tablets", False),
+        ("I think my brother took all of mum's pills", False),
+        ("I want to take all my pills", False),
+    ],
+)
+def test_who_has_taken_something_is_told_what_to_do_then(text: str, expected: bool) -> None:
+    assert has_taken(text) == expected
+    told = CARE.reply(heeded(Kind.SUICIDE, Severity.HIGH), text, (), "", 0, ALIKE)
+    assert (told in [HelpLines().fill(reply, Kind.SUICIDE, "") for reply in of(Kind.SUICIDE, "done")]) == expected
 
 
 @pytest.mark.parametrize("kind", Kind)

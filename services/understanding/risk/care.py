@@ -41,6 +41,14 @@ _LINE = re.compile(
 )
 
 _DONE_BY_ANOTHER = re.compile(r"\b(?:he|she|they)\b", re.IGNORECASE)
+_MEDICINE = (
+    r"\b(?:pills?|tablets?|tabs|meds|medicines?|capsules?|bottle|packet|box|paracetamol|tylenol|ibuprofen|insulin)\b"
+)
+_TAKEN = re.compile(
+    r"(?:\b(?:i|i'?ve|we)|^\W*)(?:\W*\b(?:have|just|already|only|really|then|also|so|ok|went and))*\W*"
+    rf"\b(?:took|taken|swallowed|downed|popped)\b[^.!?]*{_MEDICINE}",
+    re.IGNORECASE,
+)
 _THREATENED = re.compile(
     r"\b(?:they|he|she|boys|men|lads|girls|kids|someone|somebody|guys|people)\b[^.!?]*\b(?:me|us)\b", re.IGNORECASE
 )
@@ -215,7 +223,14 @@ def _group(heeded: Heeded, text: str, groups: Mapping[str, Sequence[Sequence[str
     """Return who is spoken to: whoever is in danger or threatens, or whoever tells of another."""
     if heeded.risk.source is Source.EARLIER:
         return "other" if _DONE_BY_ANOTHER.search(text) else "done"
+    if heeded.risk.kind in (Kind.SUICIDE, Kind.SELF_HARM) and "done" in groups and has_taken(text):
+        return "done"
     return max(ADDRESSED, key=lambda group: mean(fits[" ".join(reply)].sayable for reply in groups[group]))
+
+
+def has_taken(text: str) -> bool:
+    """Tell whether the one who writes has taken medicine."""
+    return bool(_TAKEN.search(text.replace("\u2019", "'")))
 
 
 def is_of_a_threatened(text: str) -> bool:

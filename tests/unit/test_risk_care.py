@@ -18,7 +18,8 @@ from services.understanding.risk.care import (
 from services.understanding.risk.domain import Heeded, Kind, Risk, Severity, Source
 from services.understanding.risk.lines import HelpLines, check_country, check_table
 from services.understanding.risk.spoken import CLAIMS, HUMAN, URGES
-from tests.support.tones import ALIKE, real_reader
+from services.understanding.tones import store
+from tests.support.tones import ALIKE, TONES, real_reader
 
 CARE = Care(HelpLines())
 GROUPS = CARE.all()
@@ -170,7 +171,7 @@ def test_a_reply_that_was_said_is_not_said_again_while_there_is_another() -> Non
 def test_who_is_in_danger(reader: MessageReader, text: str, kind: Kind, expected: bool) -> None:
     told = CARE.reply(heeded(kind, Severity.HIGH), text, (), "", 0, reader.read(text).fits)
     (group,) = {name.split(".")[2] for name, reply in GROUPS.items() if HelpLines().fill(reply, kind, "") == told}
-    assert (group == "other") == expected
+    assert group == ("done" if has_taken(text) else "other" if expected else "self")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,7 @@ def test_who_has_taken_something_is_told_what_to_do_then(text: str, expected: bo
 def test_while_a_risk_is_urgent_every_reply_takes_up_the_message_and_says_whom_to_call(kind: Kind) -> None:
     earlier = heeded(kind, Severity.HIGH, is_new=False)
     said: list[str] = []
-    for turn in range(6):
+    for turn in range(9):
         reply = CARE.follow_up(earlier, "That hurts." if turn % 2 else "", "He laughed.", said, "", 0)
         assert reply[0] == "That hurts." or (reply[0],) in {told for name, told in GROUPS.items() if "heard" in name}
         assert "your local emergency number" in " ".join(reply[1:])
@@ -217,6 +218,13 @@ def test_while_a_risk_is_urgent_the_first_harmless_messages_are_followed_up_and_
     doubt = Heeded(Risk(kind, Severity.HIGH, 0.5, Source.AGAIN), is_new=False)
     assert all(CARE.is_due(each, said) for each in (doubt, heeded(kind, Severity.LOW), heeded(kind, Severity.HIGH)))
     assert not CARE.is_due(heeded(kind, Severity.MEDIUM, is_new=False), said)
+
+
+def test_no_other_reply_is_taken_for_one_of_these() -> None:
+    earlier = heeded(Kind.SUICIDE, Severity.HIGH, is_new=False)
+    others = [" ".join(reply) for name, reply in GROUPS.items() if "later" not in name]
+    for reply in (*others, *store.replies(TONES.values())):
+        assert CARE.is_due(earlier, [reply] * 2), reply
 
 
 def test_who_speaks_of_the_same_again_is_not_given_all_advice_again() -> None:

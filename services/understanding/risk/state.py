@@ -11,7 +11,7 @@ FADES_S = {
     Severity.MEDIUM: ((1800.0, Severity.MEDIUM), (3600.0, Severity.LOW)),
     Severity.LOW: ((600.0, Severity.LOW),),
 }
-"""How urgent a risk still is, up to each age. An hour is as long as the memory keeps it."""
+"""Severity of a risk up to each age, in seconds. An hour is as long as the memory keeps it."""
 
 ADVISED_S = 600.0
 """Age of a risk up to which the advice on it is taken to be in mind."""

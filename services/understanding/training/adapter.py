@@ -144,10 +144,11 @@ def options(doc: str | None, target: Path, start: Path, epochs: int) -> argparse
     return parser
 
 
-def parse_and_split(
-    parser: argparse.ArgumentParser, every: Sequence[Message]
+def split(
+    doc: str | None, target: Path, start: Path, epochs: int, every: Sequence[Message]
 ) -> tuple[argparse.Namespace, list[Message], list[Message]]:
-    """Return the command line with `--hold`, the messages to learn from, and those that it holds out."""
+    """Return the command line, the messages to learn from, and those that its `--hold` holds out; see `options`."""
+    parser = options(doc, target, start, epochs)
     parser.add_argument("--hold", type=int, default=0, help="hold every n-th message out, to see what is found of it")
     given = parser.parse_args()
     is_held = [bool(given.hold) and not place % given.hold for place in range(len(every))]

@@ -20,17 +20,7 @@ import emotions
 from perception.mpnet import joined
 from services.understanding.reader import ADAPTER
 from services.understanding.training import tone_messages
-from services.understanding.training.adapter import (
-    Classifier,
-    below,
-    load,
-    logits_of,
-    material,
-    options,
-    parse_and_split,
-    save,
-    train,
-)
+from services.understanding.training.adapter import Classifier, below, load, logits_of, material, save, split, train
 from services.understanding.training.risk_messages import SENTENCES
 
 TARGET = SENTENCES / "backends" / "mpnet.npz"
@@ -76,7 +66,7 @@ def main() -> None:
     """Train."""
     every = messages()
     random.Random(4).shuffle(every)
-    given, shown, held = parse_and_split(options(__doc__, TARGET, ADAPTER, EPOCHS), every)
+    given, shown, held = split(__doc__, TARGET, ADAPTER, EPOCHS, every)
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
     used = material(shown, held, below(given.models_dir, given.start))

@@ -37,8 +37,8 @@ STATE = 768
 OWN_BEST, OWN_FIT, OWN_KIND = 0.3, 0.9, 1.0
 """Weights that a group begins with: of its tone's outputs, or of its kind of risk."""
 GROUP_DECAY, REPLY_DECAY, BIAS_DECAY = 0.05, 0.3, 0.02
-"""What is paid, beside the mean loss, for the square of a weight's way from where it began, set on messages held out;
-that of a reply for 100 grades: fewer move it less."""
+"""Penalty, beside the mean loss, on the square of a weight's distance from its start, set on messages held out; that of
+a reply is for 100 grades: fewer move it less."""
 STEPS_MAX, GAIN_MIN = 25, 1e-7
 WORTH = (0.0, 0.1, 0.2, 0.3)
 

@@ -18,17 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from services.understanding.risk.domain import Kind, Severity
-from services.understanding.training.adapter import (
-    Classifier,
-    below,
-    load,
-    logits_of,
-    material,
-    options,
-    parse_and_split,
-    save,
-    train,
-)
+from services.understanding.training.adapter import Classifier, below, load, logits_of, material, save, split, train
 from services.understanding.training.risk_messages import Labelled, ordinary, read
 
 TARGET = Path(__file__).parent.with_name("risk") / "classifier.npz"
@@ -69,7 +59,7 @@ def report(logits: Tensor, held: Sequence[Labelled]) -> None:
 
 def main() -> None:
     """Train."""
-    given, shown, held = parse_and_split(options(__doc__, TARGET, TARGET, EPOCHS), read() + ordinary())
+    given, shown, held = split(__doc__, TARGET, TARGET, EPOCHS, read() + ordinary())
     torch.set_num_threads(given.threads)
     torch.manual_seed(0)
     used = material(shown, held, below(given.models_dir, given.start), AS_SPOKEN_SHARE)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from services.understanding.risk.domain import Earlier, Heeded, Kind, Risk, Severity, Source
+from services.understanding.risk.screen import KIND_DOUBT
 from services.understanding.risk.state import faded, heeded, is_done
 
 
@@ -69,9 +70,14 @@ def test_what_is_more_than_the_same_again_is_answered_anew(told: Risk, age_s: fl
     assert not carried.goes_on
 
 
-def test_the_same_danger_said_again_while_it_is_urgent_is_answered_anew() -> None:
-    carried = heeded(found(Severity.HIGH), "I can't stop", [Earlier(Kind.SUICIDE, Severity.HIGH, 60)])
-    assert carried == Heeded(found(Severity.HIGH), is_new=True)
+@pytest.mark.parametrize(
+    "told",
+    [found(Severity.HIGH), Risk(Kind.VIOLENCE, Severity.HIGH, KIND_DOUBT, Source.CLASSIFIER)],
+    ids=["the same", "of a kind that is not clear"],
+)
+def test_an_urgent_danger_while_one_is_urgent_is_answered_anew(told: Risk) -> None:
+    carried = heeded(told, "I can't stop", [Earlier(Kind.SUICIDE, Severity.HIGH, 60)])
+    assert carried == Heeded(told, is_new=True)
 
 
 def test_after_an_urgent_risk_a_doubtful_sign_is_not_asked_about() -> None:

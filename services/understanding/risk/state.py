@@ -48,7 +48,7 @@ def heeded(found: Risk | None, text: str, earlier: Sequence[Earlier]) -> Heeded 
         found = Risk(last.kind, Severity.HIGH, 1.0, Source.EARLIER)
         return Heeded(found, is_new=True)
     if found and last and severity and severity >= Severity.MEDIUM:
-        if severity is Severity.HIGH and not found.is_sure:
+        if severity is Severity.HIGH and not found.is_sure and found.severity is not Severity.HIGH:
             # Nobody is asked whether there is a danger who has just told of one.
             return Heeded(Risk(last.kind, severity, found.confidence, Source.AGAIN), is_new=False)
         if _is_again(found, severity, still):

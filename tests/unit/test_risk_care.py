@@ -220,6 +220,20 @@ def test_while_a_risk_is_urgent_the_first_harmless_messages_are_followed_up_and_
     assert not CARE.is_due(heeded(kind, Severity.MEDIUM, is_new=False), said)
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_danger_again_while_one_is_urgent_is_told_to_call_now(kind: Kind) -> None:
+    again = Heeded(Risk(kind, Severity.HIGH, 0.5, Source.AGAIN), is_new=False)
+    for seed in range(9):
+        told = CARE.follow_up(again, "", "he woke up", (), "", seed)[1:]
+        assert told in {HelpLines().fill(reply, kind, "") for name, reply in GROUPS.items() if "urgent" in name}
+
+
+def test_a_doubt_after_a_serious_risk_is_told_whom_to_call() -> None:
+    doubt = Heeded(Risk(Kind.SUICIDE, Severity.MEDIUM, 0.5, Source.CLASSIFIER), is_new=True)
+    for seed in range(9):
+        assert "your local emergency number" in " ".join(CARE.reply(doubt, "im by the rail", (), "", seed, ALIKE))
+
+
 def test_no_other_reply_is_taken_for_one_of_these() -> None:
     earlier = heeded(Kind.SUICIDE, Severity.HIGH, is_new=False)
     others = [" ".join(reply) for name, reply in GROUPS.items() if "later" not in name]
@@ -310,6 +324,10 @@ def test_who_asks_for_a_human_is_told_that_there_is_none(text: str, expected: bo
         ("What\u2019s the suicide hotline?", True),
         ("who can I call", True),
         ("Is there a help line for this?", True),
+        ("whats the number for a help line", True),
+        ("can you give me a number to call", True),
+        ("is there a number for kids?", True),
+        ("do you know a number i can call", True),
         ("I work for a crisis line.", False),
         ("Do you know my number?", False),
         ("Who should I call first, my mother or his?", False),

@@ -18,6 +18,7 @@ from services.understanding.risk.second import SecondOpinion
 from services.understanding.risk.spoken import unspeakable
 from services.understanding.risk.words import RiskWords
 from services.understanding.training.risk_messages import read
+from tests.support.risk import ToldReader
 from tests.support.tones import ALIKE, real_reader
 
 CARE = Care(HelpLines())
@@ -244,6 +245,29 @@ def test_a_danger_whose_kind_is_not_clear_gets_no_advice_and_stays_as_urgent(sev
     names = {name for name, reply in CARE.all().items() if HelpLines().fill(reply, found.kind, "") == told}
     assert {name.split(".")[0] for name in names} == {"urgent" if severity is Severity.HIGH else "unsure"}
     assert "your local emergency number" in " ".join(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I was raped last night.", (Kind.VIOLENCE, Severity.LOW)),
+        ("i put bleach in my coworker's coffee", (Kind.HARM_TO_OTHERS, Severity.HIGH)),
+        ("I put rat poison in his coffee", (Kind.HARM_TO_OTHERS, Severity.HIGH)),
+        ("Shooting at the school tomorrow, don't come.", (Kind.HARM_TO_OTHERS, Severity.LOW)),
+        ("I've been saving up my sleeping pills.", (Kind.SUICIDE, Severity.LOW)),
+        ("how many pills would it take", (Kind.SUICIDE, Severity.LOW)),
+        ("In the film he is shooting up the school", None),
+        ("I put bleach in the laundry", None),
+        ("We are saving up for a car", None),
+        ("My character was raped in the story", None),
+    ],
+)
+def test_words_of_danger_that_the_reader_misses_are_asked_about(
+    text: str, expected: tuple[Kind, Severity] | None
+) -> None:
+    found = RiskScreen(ToldReader()).find(text)
+    assert (found and (found.kind, found.severity)) == expected
+    assert found is None or not found.is_sure
 
 
 class Told:

@@ -15,7 +15,7 @@ from services.understanding.tones.fits import Fit
 
 Reply = tuple[str, ...]
 LIKELY = 0.65
-"""Confidence of a doubtful risk from which the reply also says whom to call."""
+"""Confidence of a doubtful risk from which the reply also says whom to call; after a serious one it always does."""
 FOLLOW_UPS_FIRST, FOLLOW_UPS_APART = 2, 2
 """Messages without danger that are followed up at first while a risk is urgent, and those between two from then on."""
 FEARED = frozenset({Kind.VIOLENCE, Kind.CHILD})
@@ -32,9 +32,11 @@ _HUMAN = re.compile(
 )
 
 _LINE = re.compile(
-    r"\b(?:what(?:'s| is)|give me|tell me|i need|do you (?:know|have)|is there|can i have|find me|which)\b[^.!?]*"
+    r"\b(?:what(?:'?s| is)|give me|tell me|i need|do you (?:know|have)|is there|can i have|find me|which)\b[^.!?]*"
     r"\b(?:crisis|suicide|emergency|help|support|abuse|child) ?-?(?:hot ?)?(?:line|number|phone)s?\b"
-    r"|\b(?:is there|what(?:'s| is)|give me|tell me|i need) (?:\w+ )?(?:hot ?line|help ?line)\b"
+    r"|\b(?:is there|what(?:'?s| is)|give me|tell me|i need) (?:\w+ )?(?:hot ?line|help ?line)\b"
+    r"|\b(?:is there|do you (?:know|have)|can you give me|give me) (?:a |any )?(?:number|line)\b[^.!?]*"
+    r"\b(?:call|text|ring|kids|children|women|men|help)\b"
     r"|\bis there (?:a |any )?(?:number|line|one|body|anyone)\b[^.!?]*\bi can (?:call|text|ring)\b"
     r"|\bwho (?:can|do|should|could) i (?:call|ring|phone)(?: now| for help| about (?:this|it|that))?\W*$",
     re.IGNORECASE,
@@ -129,7 +131,7 @@ class Care:
         elif not risk.is_sure and risk.severity is Severity.HIGH:
             replies = self._urgent
         elif not risk.is_sure:
-            says_whom_to_call = risk.confidence >= LIKELY
+            says_whom_to_call = risk.confidence >= LIKELY or risk.severity > Severity.LOW
             replies = [reply for reply in self._unsure if ("{emergency}" in " ".join(reply)) == says_whom_to_call]
         else:
             is_threatened = risk.kind is Kind.HARM_TO_OTHERS and is_of_a_threatened(text)
@@ -169,6 +171,8 @@ class Care:
         replies = self._again
         if heeded.risk.severity is Severity.HIGH:
             replies = [*self._replies[kind]["high"]["later"], *self._later]
+            # Whatever it is that is said of an urgent danger again, it may be the moment itself.
+            replies = self._urgent if heeded.risk.source is Source.AGAIN else replies
         filled = [self._lines.fill(reply, kind, country) for reply in replies]
         start = (first,) if first else _fresh([tuple(reply) for reply in self._heard], said, key)
         return (*start, *_fresh(filled, said, key))

@@ -14,8 +14,8 @@ from services.understanding.spelling import readable
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 SENTENCE_WORDS_MIN = 3
 CRY = 0.7
-"""Confidence in a cry for help that says nothing else, and where somebody asks for the means to die: it is asked about,
-and the reply says whom to call."""
+"""Confidence in a cry for help that says nothing else, and in words of danger that the readers doubt
+(`words.DOUBTFUL`): it is asked about, and the reply says whom to call."""
 SENTENCE_TRUST = 0.75
 """Of a sentence without words of a risk, torn from a message that as a whole reads harmless: it is asked about."""
 
@@ -49,12 +49,14 @@ class Bars:
     """Probabilities of any risk from which a text is taken to speak of one, set on messages that were not trained on.
 
     Attributes:
-        any: Of any text.
+        alone: Of a text without words of a risk.
+        with_words: Of a text with words of one.
         watched: In a conversation that raised one.
         sentence: Of one sentence of several, read by itself.
     """
 
-    any: float = 0.65
+    alone: float = 0.65
+    with_words: float = 0.5
     watched: float = 0.4
     sentence: float = 0.95
 
@@ -85,9 +87,11 @@ class RiskScreen:
             return Risk(Kind.MEDICAL, Severity.HIGH, 1.0, Source.CLASSIFIER)
         if said.cries_for_help:
             return Risk(Kind.MEDICAL, Severity.LOW, CRY, Source.CLASSIFIER)
-        found = self._read(text, before, self._bars.watched if is_watched else self._bars.any)
-        if not found and said.asks_for_means:
-            found = Risk(Kind.SUICIDE, Severity.LOW, CRY, Source.CLASSIFIER)
+        bar = self._bars.watched if is_watched else self._bars.with_words if said.english else self._bars.alone
+        found = self._read(text, before, bar)
+        if said.doubtful and not (found and found.is_sure):
+            kind, severity = said.doubtful
+            found = Risk(kind, severity, CRY, Source.CLASSIFIER)
         sentences = [each for each in SENTENCE_END.split(text) if len(each.split()) >= SENTENCE_WORDS_MIN]
         if (found and found.is_sure) or len(sentences) < 2:
             return found

@@ -2,10 +2,11 @@
 
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
-from services.understanding.risk.domain import Kind
+from services.understanding.risk.domain import Kind, Severity
 
 MISSPELT = {"im": "i'm", "ive": "i've", "dont": "don't", "doesnt": "doesn't", "wont": "won't", "cant": "can't"}
 
@@ -28,6 +29,22 @@ MEANS = re.compile(
     r"\b(?:(?:would|does) it take\b|kill\b|fatal\b|lethal\b)"
 )
 
+HOARDS = re.compile(r"\b(?:sav|hoard|collect|stockpil)(?:ing|ed)(?: up)? (?:\w+ ){0,3}(?:pills|tablets|meds|insulin)\b")
+ASSAULTED = re.compile(r"\bi(?:'ve| have)?(?: just)? (?:was|got|been) (?:raped|sexually assaulted|molested)\b")
+SHOOTS = re.compile(r"\bshoot(?:ing)?(?: up| at)? (?:the|my|our) (?:school|class|office|church|mosque|mall)\b")
+POISONS = re.compile(
+    r"\bput (?:\w+ )?(?:bleach|poison|antifreeze|weed ?killer) in(?:to)? (?:\w+(?:'s)? ){1,3}"
+    r"(?:drink|water|coffee|tea|beer|wine|juice|soup|food|bottle|cup|glass|mug)\b"
+)
+DOUBTFUL = (
+    (POISONS, Kind.HARM_TO_OTHERS, Severity.HIGH),
+    (SHOOTS, Kind.HARM_TO_OTHERS, Severity.LOW),
+    (ASSAULTED, Kind.VIOLENCE, Severity.LOW),
+    (MEANS, Kind.SUICIDE, Severity.LOW),
+    (HOARDS, Kind.SUICIDE, Severity.LOW),
+)
+"""Words of danger, not of a story, that are asked about where the readers find less."""
+
 
 @dataclass(frozen=True)
 class Said:
@@ -38,14 +55,14 @@ class Said:
         other: In another language.
         must_flee: It tells of fire or fumes where somebody is.
         cries_for_help: It says "help" and nothing else.
-        asks_for_means: It asks for the means to die.
+        doubtful: A danger to ask about, and its severity, whatever the readers find; None for none.
     """
 
     english: frozenset[Kind]
     other: tuple[Kind, ...]
     must_flee: bool = False
     cries_for_help: bool = False
-    asks_for_means: bool = False
+    doubtful: tuple[Kind, Severity] | None = None
 
 
 def must_flee(text: str) -> bool:
@@ -72,8 +89,14 @@ class RiskWords:
             other=tuple(kind for kind, pattern in self._other.items() if pattern.search(said)),
             must_flee=must_flee(plain),
             cries_for_help=bool(HELP.search(plain)),
-            asks_for_means=bool(MEANS.search(plain)),
+            doubtful=next(_doubtful(plain), None),
         )
+
+
+def _doubtful(plain: str) -> Iterator[tuple[Kind, Severity]]:
+    for pattern, kind, severity in DOUBTFUL:
+        if pattern.search(plain) and not TOLD.search(plain):
+            yield kind, severity
 
 
 def _any(patterns: list[str]) -> re.Pattern[str]:
